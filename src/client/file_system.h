@@ -7,6 +7,7 @@
 #include "file_io.h"
 #include "held_inodes.h"
 #include "layouts.h"
+#include "listed.h"
 #include "names.h"
 #include "new_files.h"
 #include "opens.h"
@@ -28,6 +29,10 @@ class FileSystemImpl final : public FileSystem {
   bool is_shared() const override { return core_.config.holding != nullptr; }
   bool is_limited() const override { return core_.is_limited(); }
   Status begin_listing(const Credentials& credentials, InodeId directory) override;
+  void listed(InodeId directory, std::span<const meta::DirectoryEntry> entries,
+              bool with_attributes) override {
+    with_attributes ? listed_.bring(directory, entries) : listed_.note(directory, entries);
+  }
   locks::Locking* locking() override { return core_.config.locking; }
   engine::Duration lease_left() const override {
     return is_shared() ? core_.config.holding->lease_left() : engine::Duration::max();
@@ -151,6 +156,7 @@ class FileSystemImpl final : public FileSystem {
   Closer closer_;
   Collector collector_;
   Privileges privileges_;
+  Listed listed_;
   Names names_;
   TrashKeeper trash_;
   Layouts layouts_;

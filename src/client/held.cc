@@ -2,6 +2,8 @@
 
 #include "held_inodes.h"
 
+#include <vector>
+
 #include "penstock/shards.h"
 
 namespace penstock::client {
@@ -47,7 +49,83 @@ Status wait_for(Core& core, holds::Holding& holding, InodeId inode, holds::Hold 
   return status;
 }
 
+// The same for many at once; each ends as soon as it has entered. All of it in one loop.
+class Bringing {
+ public:
+  Bringing(holds::Holding& holding, const std::vector<InodeId>& inodes)
+      : holding_(holding), each_(inodes.size()), left_(inodes.size()) {
+    for (size_t i = 0; i < each_.size(); ++i) {
+      holds::Holding::Waiter& waiter = each_[i];
+      waiter.inode = inodes[i];
+      waiter.hold = holds::Hold::shared;
+      waiter.owner = this;
+      waiter.completion = [](engine::Op& op) {
+        op.owner_as<Bringing>().came(static_cast<const holds::Holding::Waiter&>(op));
+      };
+    }
+    timer_.owner = this;
+    timer_.completion = [](engine::Op& op) { op.owner_as<Bringing>().time_is_over(); };
+  }
+
+  void start(engine::Loop& loop, engine::Op& done, engine::Time deadline) {
+    loop_ = &loop;
+    done_ = &done;
+    loop.start(timer_, deadline);
+    for (holds::Holding::Waiter& waiter : each_) {
+      waiter.loop = &loop;
+      holding_.wait(waiter);
+    }
+  }
+
+ private:
+  void came(const holds::Holding::Waiter& waiter) {
+    if (waiter.entered) holding_.leave(waiter.ticket);
+    end(1);
+  }
+  void time_is_over() {
+    is_timed_ = false;
+    size_t given_up = 0;
+    for (holds::Holding::Waiter& waiter : each_) given_up += holding_.cancel(waiter) ? 1 : 0;
+    end(given_up);
+  }
+  // The last one ends all of it, this object as well.
+  void end(size_t count) {
+    ASSERT(left_ >= count);
+    left_ -= count;
+    if (left_ > 0 || count == 0) return;
+    if (std::exchange(is_timed_, false)) loop_->cancel(timer_);
+    loop_->complete(*done_, Code::ok);
+  }
+
+  holds::Holding& holding_;
+  std::vector<holds::Holding::Waiter> each_;
+  size_t left_;
+  engine::Timer timer_;
+  bool is_timed_ = true;
+  engine::Loop* loop_ = nullptr;
+  engine::Op* done_ = nullptr;
+};
+
 }  // namespace
+
+void bring_holds(Core& core, std::span<const InodeId> inodes, engine::Duration most) {
+  holds::Holding* const holding = core.config.holding;
+  if (holding == nullptr) return;
+  std::vector<InodeId> missing;
+  for (const InodeId inode : inodes) {
+    holds::Ticket ticket;
+    if (holding->enter(inode, holds::Hold::shared, ticket)) {
+      holding->leave(ticket);
+    } else {
+      missing.push_back(inode);
+    }
+  }
+  if (missing.empty()) return;
+  Bringing bringing(*holding, missing);
+  (void)core.targets.wait([&](engine::Loop& loop, engine::Op& done) {
+    bringing.start(loop, done, core.clock().now() + most);
+  });
+}
 
 Status Held::begin(InodeId inode, holds::Hold hold) {
   ASSERT(!has_ticket_ && hold != holds::Hold::none);

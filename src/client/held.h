@@ -3,6 +3,8 @@
 
 #include "core.h"
 
+#include <span>
+
 namespace penstock::client {
 
 class HeldInodes;
@@ -39,5 +41,9 @@ class Held {
   holds::Ticket ticket_;
   bool has_ticket_ = false;
 };
+
+// For operations to come soon: holds of many inodes are asked for together, where they are not here
+// yet. Blocks until they are, or that time is over; some may go again before they are used.
+void bring_holds(Core& core, std::span<const InodeId> inodes, engine::Duration most);
 
 }  // namespace penstock::client

@@ -53,4 +53,12 @@ inline constexpr auto kHoldLook = std::chrono::seconds(1);
 inline constexpr uint32_t kHoldThreads = 8;
 inline constexpr auto kHoldRetry = std::chrono::milliseconds(250);
 
+// Names that were listed and that nobody has looked at: some megabytes. How many of a directory are
+// looked at one by one, before it is taken that all of them will be; how many are brought together
+// then; and how long that waits for files which others have in use.
+inline constexpr size_t kListedMax = 65'536;
+inline constexpr size_t kLooksBeforeAll = 1;
+inline constexpr size_t kBroughtAtOnce = 256;
+inline constexpr auto kBringMost = std::chrono::seconds(1);
+
 }  // namespace penstock::client::limits

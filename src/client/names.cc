@@ -6,6 +6,7 @@ namespace penstock::client {
 
 Result<Attributes> Names::lookup(const Credentials& credentials, InodeId parent,
                                  std::string_view name) {
+  listed_.about_to_look(parent, name);
   const uint64_t drops = core_.table.drops();
   return live_.merged(core_.meta.lookup(credentials, parent, name), drops);
 }
@@ -22,6 +23,7 @@ Result<std::vector<Result<Attributes>>> Names::resolve_many(
   TRY_ASSIGN(std::vector<Result<Attributes>> all,
              core_.meta.resolve_many(credentials, paths, follow));
   ASSERT(all.size() == paths.size());
+  listed_.bring_files(all);
   for (Result<Attributes>& found : all) found = live_.merged(std::move(found), drops);
   return all;
 }

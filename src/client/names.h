@@ -3,6 +3,7 @@
 
 #include "collector.h"
 #include "held_inodes.h"
+#include "listed.h"
 #include "live_attributes.h"
 #include "notifier.h"
 
@@ -11,9 +12,14 @@ namespace penstock::client {
 // Thread safe; has no data and takes no lock of its own.
 class Names {
  public:
-  Names(Core& core, HeldInodes& held, LiveAttributes& live, Collector& collector,
+  Names(Core& core, HeldInodes& held, LiveAttributes& live, Listed& listed, Collector& collector,
         Notifier& notifier)
-      : core_(core), held_(held), live_(live), collector_(collector), notifier_(notifier) {}
+      : core_(core),
+        held_(held),
+        live_(live),
+        listed_(listed),
+        collector_(collector),
+        notifier_(notifier) {}
 
   Result<Attributes> lookup(const Credentials&, InodeId parent, std::string_view name);
   Result<Attributes> resolve(const Credentials&, std::string_view path, bool follow);
@@ -49,6 +55,7 @@ class Names {
   Core& core_;
   HeldInodes& held_;
   LiveAttributes& live_;
+  Listed& listed_;
   Collector& collector_;
   Notifier& notifier_;
 };

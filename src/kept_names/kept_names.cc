@@ -249,39 +249,90 @@ std::optional<Attributes> KeptNames::kept_attributes(InodeId inode) {
   return found->second.attributes;
 }
 
+bool KeptNames::is_kept(InodeId directory, std::string_view name, InodeId inode) {
+  return kept_entry(directory, name) == inode && kept_attributes(inode).has_value();
+}
+
 // ---- asking ----
+
+// A stretch under the hold of an inode, if there is one at once.
+class KeptNames::Entered {
+ public:
+  Entered(holds::Holding& holding, InodeId inode) : holding_(holding) {
+    has_entered_ = inode != InodeId() && holding_.enter(inode, Hold::shared, ticket_);
+  }
+  ~Entered() {
+    if (has_entered_) holding_.leave(ticket_);
+  }
+  Entered(Entered&& other) noexcept
+      : holding_(other.holding_),
+        ticket_(other.ticket_),
+        has_entered_(std::exchange(other.has_entered_, false)) {}
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+  Entered& operator=(Entered&&) = delete;
+
+  explicit operator bool() const { return has_entered_; }
+
+ private:
+  holds::Holding& holding_;
+  holds::Ticket ticket_;
+  bool has_entered_ = false;
+};
 
 Status KeptNames::look(std::span<meta::Look> looks) {
   return is_off() ? inner_.look(looks) : fetch(looks);
 }
 
+// While a hold is in use it stays, and what it allows to be kept is kept before it goes.
 Status KeptNames::fetch(std::span<meta::Look> looks) {
   asked_.fetch_add(looks.size(), std::memory_order_relaxed);
-  // While the hold is in use it stays, and what it allows to be kept is kept before it goes.
-  std::vector<std::optional<holds::Ticket>> tickets(looks.size());
-  for (size_t i = 0; i < looks.size(); ++i) {
-    holds::Ticket ticket;
-    if (config_.holding->enter(looks[i].inode, Hold::shared, ticket)) tickets[i] = ticket;
+  std::vector<Entered> at;      // the inode of each
+  std::vector<Entered> beyond;  // where its name leads to
+  at.reserve(looks.size());
+  beyond.reserve(looks.size());
+  for (const meta::Look& look : looks) {
+    at.emplace_back(*config_.holding, look.inode);
+    beyond.emplace_back(*config_.holding, look.leads_to);
   }
   const holds::Changes::Moment since = changes_.now();
   const engine::Time now = config_.clock->now();
   const Status status = inner_.look(looks);
-  for (size_t i = 0; i < looks.size(); ++i) {
+  for (size_t i = 0; status.ok() && i < looks.size(); ++i) {
     meta::Look& look = looks[i];
-    if (tickets[i]) {
-      const bool is_kept = status.ok() && look.is_steady && keep(look, since, now);
-      if (look.found) look.found->kept = is_kept && look.name.empty();
-      config_.holding->leave(*tickets[i]);
-    } else if (status.ok() && (!look.name.empty() || look.found)) {
+    const bool has_found = look.found.has_value();
+    bool are_kept = false;
+    if (at[i]) {
+      are_kept = look.is_steady && keep(look, since, now) && look.name.empty();
+    } else if (!look.name.empty() || has_found) {
       // Files get theirs from whoever uses them.
       const bool is_file = look.name.empty() && look.found->type == FileType::regular;
       if (!is_file) want(look.inode);
     }
+    if (beyond[i] && look.is_steady && has_found && look.found->inode == look.leads_to) {
+      are_kept = keep_attributes(*look.found, since, now);
+    }
+    if (has_found) look.found->kept = are_kept;
   }
   return status;
 }
 
+bool KeptNames::keep_attributes(const Attributes& found, holds::Changes::Moment since,
+                                engine::Time asked) {
+  Shard& shard = shard_of(found.inode);
+  const std::lock_guard lock(shard.mutex);
+  if (!changes_.was_quiet(found.inode, since)) return false;
+  make_room(shard);
+  const auto [at, added] = shard.all.try_emplace(found.inode);
+  shard.kept += added ? 1 : 0;
+  at->second.attributes = found;
+  at->second.attributes->kept = true;
+  at->second.since = asked;
+  return true;
+}
+
 bool KeptNames::keep(const meta::Look& look, holds::Changes::Moment since, engine::Time asked) {
+  if (look.found && look.name.empty()) return keep_attributes(*look.found, since, asked);
   const bool is_missing = !look.found && look.found.error().code() == Code::not_found;
   if (!look.found && (!is_missing || look.name.empty())) return false;
   Shard& shard = shard_of(look.inode);
@@ -290,16 +341,10 @@ bool KeptNames::keep(const meta::Look& look, holds::Changes::Moment since, engin
   make_room(shard);
   const auto [at, added] = shard.all.try_emplace(look.inode);
   shard.kept += added ? 1 : 0;
-  Kept& kept = at->second;
-  if (look.name.empty()) {
-    kept.attributes = *look.found;
-    kept.attributes->kept = true;
-    kept.since = asked;
-  } else {
-    const bool is_new =
-        kept.names.insert_or_assign(look.name, is_missing ? InodeId() : look.found->inode).second;
-    shard.kept += is_new ? 1 : 0;
-  }
+  const bool is_new =
+      at->second.names.insert_or_assign(look.name, is_missing ? InodeId() : look.found->inode)
+          .second;
+  shard.kept += is_new ? 1 : 0;
   return true;
 }
 
@@ -434,6 +479,27 @@ Result<Attributes> KeptNames::attributes(InodeId inode) {
   if (asked == Code::not_supported) return inner_.attributes(inode);
   TRY(asked);
   return std::move(look.found);
+}
+
+Result<std::string> KeptNames::get_xattr(const Credentials& who, InodeId inode,
+                                         std::string_view name) {
+  const std::optional<Attributes> known = is_off() ? std::nullopt : kept_attributes(inode);
+  if (known && may_find()) {
+    if (auto answer = meta::xattr_of(who, *known, name)) {
+      found_.fetch_add(1, std::memory_order_relaxed);
+      return std::move(*answer);
+    }
+  }
+  return inner_.get_xattr(who, inode, name);
+}
+
+Result<std::vector<std::string>> KeptNames::list_xattrs(const Credentials& who, InodeId inode) {
+  const std::optional<Attributes> known = is_off() ? std::nullopt : kept_attributes(inode);
+  const bool has_none = known && known->type != FileType::directory && known->acl.empty() &&
+                        !known->has_xattrs && may_find();
+  if (!has_none) return inner_.list_xattrs(who, inode);
+  found_.fetch_add(1, std::memory_order_relaxed);
+  return std::vector<std::string>();
 }
 
 // ---- changing ----

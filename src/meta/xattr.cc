@@ -121,6 +121,22 @@ Result<bool> take_xattr(View& view, Inode& inode, std::string_view name) {
   return true;
 }
 
+std::optional<Result<std::string>> xattr_of(const Credentials& credentials,
+                                            const Attributes& attributes, std::string_view name) {
+  const Result<Space> space = space_of(name);
+  if (!space) return Result<std::string>(space.error());
+  if (const Status may = may_read(credentials, attributes, *space); !may.ok()) {
+    return Result<std::string>(may);
+  }
+  if (name == kAccessAclXattr && !attributes.acl.empty()) return attributes.acl;
+  // The default list of a directory is not among its attributes.
+  const bool has_none = *space == Space::acl
+                            ? name == kAccessAclXattr || attributes.type != FileType::directory
+                            : !attributes.has_xattrs;
+  if (!has_none) return std::nullopt;
+  return Result<std::string>(Code::no_data);
+}
+
 Result<std::string> Namespace::get_xattr(const Credentials& credentials, InodeId inode,
                                          std::string_view name) {
   TRY_ASSIGN(const Space space, space_of(name));

@@ -147,6 +147,7 @@ class Process {
   // Of a mount of it; null: it does not run, or ends.
   KernelModel* kernel() { return is_running() ? kernel_.get() : nullptr; }
   NodeId node() const { return node_; }
+  kept_names::KeptNames::Figures kept() const { return kept_->figures(); }
   bool is_running() const { return files_ != nullptr && !is_ending_; }
   std::string describe();
 

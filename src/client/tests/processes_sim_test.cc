@@ -287,7 +287,10 @@ class Story {
     if (dice < 17) return reopen(process);
     if (dice < 18) return sync(process);
     if (dice < 19) return rename(program, process);
-    if (dice < 21) return look_up(process, random.below(kNames));
+    if (dice < 21) {
+      if (random.chance(1, 4)) return list(process, random);
+      return look_up(process, random.below(kNames));
+    }
     if (dice < 22) return cut(program, process, random);
     if (dice < 23) return look_at_length(process);
     if (dice < 24) return removed_file(program, process, random);
@@ -547,6 +550,25 @@ class Story {
     const auto found = kernel != nullptr ? kernel->ask(all_.root, name(i))
                                          : use.files->resolve(all_.root, "/" + name(i), false);
     return check_name(process, i, begun, found, use.session);
+  }
+  // As a program that wants attributes of what it lists, or perhaps looks at some of it.
+  bool list(size_t process, engine::Random& random) {
+    {
+      const Use use(*this, process);
+      if (!use) return false;
+      std::vector<meta::DirectoryEntry> entries;
+      const Status listed =
+          use.files->meta().read_directory(meta::kRootInode, 0, SIZE_MAX, false,
+                                           [&](const meta::DirectoryEntry& entry, const auto*) {
+                                             entries.push_back(entry);
+                                             return true;
+                                           });
+      if (!listed.ok()) return error("listing", listed);
+      use.files->listed(meta::kRootInode, entries, random.chance(1, 2));
+    }
+    bool all_well = look_at_length(process);
+    for (size_t i = 0; i < kNames; ++i) all_well = look_up(process, i) && all_well;
+    return all_well;
   }
   bool check_name(size_t process, size_t i, size_t begun, const Result<Attributes>& found,
                   AgentId session) {

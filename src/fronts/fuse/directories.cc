@@ -193,6 +193,7 @@ void read_directory(Call& call, fuse_ino_t inode, size_t size, off_t offset, fus
   constexpr size_t kTypicalBytes = 40;
   const auto entries = next_entries(call, directory, handle, offset, size / kTypicalBytes);
   if (!entries) return call.status(entries.error());
+  front.files.listed(directory, *entries, false);
   for (const meta::DirectoryEntry& entry : *entries) {
     if (!listing.add(entry.name, entry.inode.value, meta::type_bits(entry.type),
                      static_cast<off_t>(entry.cookie))) {
@@ -218,6 +219,7 @@ void read_directory_plus(Call& call, fuse_ino_t inode, size_t size, off_t offset
   constexpr size_t kTypicalBytes = 168;
   const auto entries = next_entries(call, directory, handle, offset, size / kTypicalBytes);
   if (!entries) return call.status(entries.error());
+  front.files.listed(directory, *entries, true);
   GivenEntries given(*front.cache, entries->size());
   for (const meta::DirectoryEntry& entry : *entries) {
     if (!add_with_attributes(front, listing, entry, given)) break;

@@ -152,6 +152,66 @@ TEST_F(KeptNamesTest, what_was_being_changed_is_not_kept) {
   EXPECT_EQ(asks([&] { names_.attributes(file_).value(); }), 0);
 }
 
+TEST_F(KeptNamesTest, what_a_name_leads_to_is_kept_with_it_where_that_was_known_before) {
+  names_.attributes(directory_).value();
+  meta::Look look{directory_, "f"};
+  look.leads_to = file_;
+  EXPECT_FALSE(names_.is_kept(directory_, "f", file_));
+  EXPECT_EQ(asks([&] { ASSERT_TRUE(names_.look({&look, 1}).ok()); }), 1);
+  EXPECT_TRUE(look.found->kept);
+  EXPECT_TRUE(names_.is_kept(directory_, "f", file_));
+  EXPECT_FALSE(names_.is_kept(directory_, "f", directory_));
+  EXPECT_EQ(asks([&] { names_.lookup({}, directory_, "f").value(); }), 0);
+  // Without a hold of the file, or where it is another one, only the name.
+  names_.drop(file_);
+  holding_.held.erase(file_);
+  ASSERT_TRUE(names_.look({&look, 1}).ok());
+  EXPECT_FALSE(look.found->kept);
+  EXPECT_EQ(asks([&] { names_.attributes(file_).value(); }), 1);
+  holding_.held.insert(file_);
+  look.leads_to = directory_;
+  ASSERT_TRUE(names_.look({&look, 1}).ok());
+  EXPECT_FALSE(look.found->kept);
+  EXPECT_EQ(asks([&] { names_.attributes(file_).value(); }), 1);
+  // Nor where it was told of, or being changed, meanwhile.
+  names_.drop(file_);
+  look.leads_to = file_;
+  asked_.meanwhile = [&] { names_.drop(file_); };
+  ASSERT_TRUE(names_.look({&look, 1}).ok());
+  EXPECT_FALSE(names_.is_kept(directory_, "f", file_));
+  asked_.is_steady = false;
+  ASSERT_TRUE(names_.look({&look, 1}).ok());
+  EXPECT_FALSE(names_.is_kept(directory_, "f", file_));
+}
+
+TEST_F(KeptNamesTest, extended_attributes_that_are_not_there_are_known_by_the_others) {
+  const auto get = [&](std::string_view name) { return names_.get_xattr({}, file_, name); };
+  EXPECT_EQ(get("user.x").error(), Code::no_data);
+  names_.attributes(file_).value();
+  // What asks goes by another way than look().
+  ASSERT_TRUE(meta_->set_xattr({}, file_, "user.x", "1", meta::XattrMode::any).ok());
+  EXPECT_EQ(get("user.x").error(), Code::no_data) << "nobody has told of it";
+  EXPECT_TRUE(names_.list_xattrs({}, file_)->empty());
+  names_.drop_names(file_, {""});
+  EXPECT_EQ(*get("user.x"), "1");
+  names_.attributes(file_).value();
+  EXPECT_EQ(*get("user.x"), "1");
+  EXPECT_EQ(get("user.y").error(), Code::no_data);
+  EXPECT_EQ(names_.list_xattrs({}, file_)->size(), 1U);
+  ASSERT_TRUE(names_.set_xattr({}, file_, "user.y", "2", meta::XattrMode::any).ok());
+  EXPECT_EQ(*get("user.y"), "2");
+  EXPECT_EQ(get("odd.name").error(), Code::not_supported);
+  Credentials other;
+  other.uid = other.gid = 1000;
+  meta::SetAttributes changes;
+  changes.mode = 0600;
+  ASSERT_TRUE(names_.set_attributes({}, file_, changes).has_value());
+  ASSERT_TRUE(names_.remove_xattr({}, file_, "user.x").ok());
+  ASSERT_TRUE(names_.remove_xattr({}, file_, "user.y").ok());
+  names_.attributes(file_).value();
+  EXPECT_EQ(names_.get_xattr(other, file_, "user.x").error(), Code::access_denied);
+}
+
 TEST_F(KeptNamesTest, nothing_is_found_when_the_lease_is_over) {
   for (int i = 0; i < 3; ++i) asks_for("/d/f");
   holding_.lease = {};

@@ -269,6 +269,31 @@ class Comparison {
     for (const auto& [name, value] : node.xattrs) {
       EXPECT_EQ(*meta_->get_xattr(root_, node.inode, name), value);
     }
+    check_xattrs_without_asking(*found);
+  }
+
+  // Who has the attributes answers the same, or asks.
+  void check_xattrs_without_asking(const Attributes& found) {
+    size_t answered = 0;
+    const std::string_view kNames[] = {"user.a",
+                                       "user.b",
+                                       "trusted.none",
+                                       "security.none",
+                                       "system.posix_acl_access",
+                                       "system.posix_acl_default",
+                                       "other.namespace",
+                                       "user."};
+    for (const std::string_view name : kNames) {
+      const auto answer = xattr_of(root_, found, name);
+      if (!answer) continue;
+      ++answered;
+      const auto asked = meta_->get_xattr(root_, found.inode, name);
+      EXPECT_EQ(code_of(*answer), code_of(asked)) << name;
+      if (asked && *answer) {
+        EXPECT_EQ(**answer, *asked) << name;
+      }
+    }
+    EXPECT_GE(answered, found.has_xattrs ? 3U : 7U);
   }
 
   void check_listing(const ModelNode& directory) {

@@ -113,6 +113,10 @@ class FileSystem {
   virtual bool is_limited() const = 0;
   // What listing a directory by its number begins with there: whether that user may list it.
   virtual Status begin_listing(const Credentials&, InodeId directory) = 0;
+  // A program is being told these entries of a directory; and the attributes of each, which are
+  // asked for next. May block.
+  virtual void listed(InodeId directory, std::span<const meta::DirectoryEntry> entries,
+                      bool with_attributes) = 0;
   // Locks of files for all nodes; null where the file system is not shared. What locks_of() was
   // used for is told by closed() before the file is closed.
   virtual locks::Locking* locking() = 0;

@@ -241,6 +241,9 @@ struct Look {
   Result<Attributes> found = Code::not_found;  // out; of a link itself
   // Out: nothing of it was being changed meanwhile, so that whoever is told of changes may keep it.
   bool is_steady = false;
+  // Of a name: which inode it leads to, as who asks has heard; for those on the way who keep
+  // answers.
+  InodeId leads_to = {};
 };
 
 struct Capacity {
@@ -275,6 +278,10 @@ struct MetaOptions {
 enum Access : uint32_t { kAccessExecute = 1, kAccessWrite = 2, kAccessRead = 4 };
 // access_denied unless the mode bits, or the ACL, grant all that is in `wanted` (a sum of Access).
 Status check_access(const Credentials& credentials, const Attributes& attributes, uint32_t wanted);
+// What Meta answers for an extended attribute where the inode says of itself that it has none, or
+// has it; nothing: only Meta knows.
+std::optional<Result<std::string>> xattr_of(const Credentials& credentials,
+                                            const Attributes& attributes, std::string_view name);
 // How a file is to be opened, as far as its flags allow it or not.
 struct OpenKind {
   bool write = false;

@@ -54,6 +54,8 @@ class KeptEntries {
   // A kernel is about to rename something to that. As by give(), whatever it leads to; by who has
   // a hold of the directory.
   virtual void give_renamed(InodeId directory, std::string_view name, engine::Time until) = 0;
+  // Whether both the entry and the attributes of the inode are at hand.
+  virtual bool is_kept(InodeId directory, std::string_view name, InodeId inode) = 0;
   // Which ones are given yet, of those names or of all, and until when; they are taken back.
   struct Given {
     std::vector<std::string> names;

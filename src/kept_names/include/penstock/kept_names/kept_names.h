@@ -53,6 +53,7 @@ class KeptNames final : public meta::PassedOn, public holds::KeptEntries {
   bool give(InodeId directory, std::string_view name, InodeId inode, engine::Time until) override;
   engine::Time given(InodeId directory, std::string_view name) override;
   void give_renamed(InodeId directory, std::string_view name, engine::Time until) override;
+  bool is_kept(InodeId directory, std::string_view name, InodeId inode) override;
   Given take_given(InodeId directory, const std::vector<std::string>* names) override;
   engine::Time given_until() override { return given_until_.load(); }
 
@@ -68,6 +69,10 @@ class KeptNames final : public meta::PassedOn, public holds::KeptEntries {
       bool follow_last) override;
   Result<meta::Attributes> attributes(InodeId inode) override;
   Status look(std::span<meta::Look> looks) override;
+  Result<std::string> get_xattr(const meta::Credentials& who, InodeId inode,
+                                std::string_view name) override;
+  Result<std::vector<std::string>> list_xattrs(const meta::Credentials& who,
+                                               InodeId inode) override;
 
   Result<meta::Attributes> set_attributes(const meta::Credentials& who, InodeId inode,
                                           const meta::SetAttributes& changes) override;
@@ -119,6 +124,7 @@ class KeptNames final : public meta::PassedOn, public holds::KeptEntries {
   struct Shard;
   class Walk;
   class Own;
+  class Entered;
 
   // With the shard's lock.
   void note_given(Kept& kept, std::string_view name, engine::Time until);
@@ -130,6 +136,8 @@ class KeptNames final : public meta::PassedOn, public holds::KeptEntries {
   // Asks, and keeps what may be kept.
   Status fetch(std::span<meta::Look> looks);
   bool keep(const meta::Look& look, holds::Changes::Moment since, engine::Time asked);
+  bool keep_attributes(const meta::Attributes& found, holds::Changes::Moment since,
+                       engine::Time asked);
   void want(InodeId inode);
   void forget_names(InodeId inode, const std::vector<std::string>& names, engine::Time calm_after);
   // not_supported: `meta` judges each question, and it is not known here yet.

@@ -49,6 +49,11 @@ Result<Attributes> LiveAttributes::merged(Result<Attributes> found, uint64_t dro
   const bool is_asked =
       held_.holding() != nullptr && found && found->type == meta::FileType::regular;
   if (!is_asked) return merged_locally(std::move(found), drops_before);
+  if (is_true_of_all(*found, drops_before)) {
+    core_.accesses.merge(*found);
+    fill_allocated(*found);
+    return found;
+  }
   const InodeId id = found->inode;
   while (true) {
     Held held(held_);
@@ -57,6 +62,14 @@ Result<Attributes> LiveAttributes::merged(Result<Attributes> found, uint64_t dro
     Result<Attributes> again = merged_locally(core_.meta.attributes(id), drops);
     if (held.is_good()) return again;
   }
+}
+
+// What is kept was true when it was looked at, as there was a hold and a lease; and no program here
+// knows better, or did since. Where holes are to be counted, the file has to stay as it is
+// meanwhile.
+bool LiveAttributes::is_true_of_all(const Attributes& found, uint64_t drops_before) const {
+  return found.kept && !found.sparse && core_.table.peek(found.inode) == nullptr &&
+         core_.table.drops() == drops_before;
 }
 
 Result<Attributes> LiveAttributes::merged_locally(Result<Attributes> found, uint64_t drops_before) {

@@ -24,6 +24,7 @@ class LiveAttributes {
   void fill_allocated(Attributes& attributes);
 
  private:
+  bool is_true_of_all(const Attributes& found, uint64_t drops_before) const;
   Result<Attributes> merged_locally(Result<Attributes> found, uint64_t drops_before);
 
   Core& core_;

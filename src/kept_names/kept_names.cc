@@ -36,8 +36,8 @@ struct KeptNames::NameHash {
 };
 
 struct KeptNames::Kept {
-  std::optional<Attributes> attributes;
-  engine::Time since{};  // when they were asked for
+  std::shared_ptr<const Attributes> attributes;  // null: they are not known
+  engine::Time since{};                          // when they were asked for
   // Of a directory; no inode: there is none of that name.
   std::unordered_map<std::string, InodeId, NameHash, std::equal_to<>> names;
   // It is worth a hold once it is asked for again; and not before that time.
@@ -57,6 +57,9 @@ struct KeptNames::Kept {
 
 // Of some of all inodes.
 struct KeptNames::Shard {
+  // Most of what a look costs is memory that is not in the processor's caches: few have company.
+  Shard() { all.max_load_factor(0.4F); }
+
   engine::Mutex mutex;
   std::unordered_map<InodeId, Kept> all;
   size_t kept = 0;  // names and inodes
@@ -240,17 +243,17 @@ std::optional<InodeId> KeptNames::kept_entry(InodeId directory, std::string_view
   return entry->second;
 }
 
-std::optional<Attributes> KeptNames::kept_attributes(InodeId inode) {
+std::shared_ptr<const Attributes> KeptNames::kept_attributes(InodeId inode) {
+  const engine::Time now = config_.clock->now();
   Shard& shard = shard_of(inode);
   const std::lock_guard lock(shard.mutex);
   const auto found = shard.all.find(inode);
-  if (found == shard.all.end() || !found->second.attributes) return std::nullopt;
-  if (config_.clock->now() - found->second.since >= limits::kAccessTimeAge) return std::nullopt;
-  return found->second.attributes;
+  if (found == shard.all.end()) return nullptr;
+  return now - found->second.since < limits::kAccessTimeAge ? found->second.attributes : nullptr;
 }
 
 bool KeptNames::is_kept(InodeId directory, std::string_view name, InodeId inode) {
-  return kept_entry(directory, name) == inode && kept_attributes(inode).has_value();
+  return kept_entry(directory, name) == inode && kept_attributes(inode) != nullptr;
 }
 
 // ---- asking ----
@@ -325,8 +328,9 @@ bool KeptNames::keep_attributes(const Attributes& found, holds::Changes::Moment 
   make_room(shard);
   const auto [at, added] = shard.all.try_emplace(found.inode);
   shard.kept += added ? 1 : 0;
-  at->second.attributes = found;
-  at->second.attributes->kept = true;
+  auto kept = std::make_shared<Attributes>(found);
+  kept->kept = true;
+  at->second.attributes = std::move(kept);
   at->second.since = asked;
   return true;
 }
@@ -411,14 +415,17 @@ Result<std::vector<Result<Attributes>>> KeptNames::resolve_many(
   if (is_off()) return inner_.resolve_many(who, paths, follow_last);
   std::vector<Walk> walks;
   walks.reserve(paths.size());
-  for (const std::string_view path : paths) walks.emplace_back(*this, who, path, follow_last);
+  for (const std::string_view path : paths) {
+    const Walk* const before = walks.empty() ? nullptr : &walks.back();
+    walks.emplace_back(*this, who, path, follow_last, before);
+  }
   const Status walked = walk_all(walks);
   if (!walked.ok() || !may_find()) return inner_.resolve_many(who, paths, follow_last);
   std::vector<Result<Attributes>> all;
   std::vector<std::string_view> left;
   all.reserve(paths.size());
-  for (const Walk& walk : walks) {
-    all.push_back(walk.result());
+  for (Walk& walk : walks) {
+    all.push_back(walk.take_result());
     if (walk.is_metas()) left.push_back(walk.path());
   }
   found_.fetch_add(paths.size() - left.size(), std::memory_order_relaxed);
@@ -442,7 +449,7 @@ Result<Attributes> KeptNames::resolve(const Credentials& who, std::string_view p
 Result<Attributes> KeptNames::lookup(const Credentials& who, InodeId parent,
                                      std::string_view name) {
   if (!is_plain(name) || is_off()) return inner_.lookup(who, parent, name);
-  std::optional<Attributes> directory = who.enforce ? kept_attributes(parent) : std::nullopt;
+  std::shared_ptr<const Attributes> directory = who.enforce ? kept_attributes(parent) : nullptr;
   const std::optional<InodeId> entry = kept_entry(parent, name);
   std::vector<meta::Look> looks;
   const bool finds = may_find();
@@ -455,7 +462,8 @@ Result<Attributes> KeptNames::lookup(const Credentials& who, InodeId parent,
   TRY(asked);
   if (who.enforce) {
     if (asks_directory) {
-      TRY_ASSIGN(directory, std::move(looks.front().found));
+      TRY_ASSIGN(Attributes found, std::move(looks.front().found));
+      directory = std::make_shared<Attributes>(std::move(found));
     }
     if (directory->type != FileType::directory) return Code::not_directory;
     if (directory->links == 0) return Code::not_found;
@@ -469,10 +477,10 @@ Result<Attributes> KeptNames::lookup(const Credentials& who, InodeId parent,
 
 Result<Attributes> KeptNames::attributes(InodeId inode) {
   if (is_off()) return inner_.attributes(inode);
-  std::optional<Attributes> known = kept_attributes(inode);
+  const std::shared_ptr<const Attributes> known = kept_attributes(inode);
   if (known && may_find()) {
     found_.fetch_add(1, std::memory_order_relaxed);
-    return std::move(*known);
+    return *known;
   }
   meta::Look look{inode, {}};
   const Status asked = fetch({&look, 1});
@@ -483,7 +491,7 @@ Result<Attributes> KeptNames::attributes(InodeId inode) {
 
 Result<std::string> KeptNames::get_xattr(const Credentials& who, InodeId inode,
                                          std::string_view name) {
-  const std::optional<Attributes> known = is_off() ? std::nullopt : kept_attributes(inode);
+  const std::shared_ptr<const Attributes> known = is_off() ? nullptr : kept_attributes(inode);
   if (known && may_find()) {
     if (auto answer = meta::xattr_of(who, *known, name)) {
       found_.fetch_add(1, std::memory_order_relaxed);
@@ -494,7 +502,7 @@ Result<std::string> KeptNames::get_xattr(const Credentials& who, InodeId inode,
 }
 
 Result<std::vector<std::string>> KeptNames::list_xattrs(const Credentials& who, InodeId inode) {
-  const std::optional<Attributes> known = is_off() ? std::nullopt : kept_attributes(inode);
+  const std::shared_ptr<const Attributes> known = is_off() ? nullptr : kept_attributes(inode);
   const bool has_none = known && known->type != FileType::directory && known->acl.empty() &&
                         !known->has_xattrs && may_find();
   if (!has_none) return inner_.list_xattrs(who, inode);

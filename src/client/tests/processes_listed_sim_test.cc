@@ -100,6 +100,28 @@ TEST_F(ProcessesListedTest, paths_that_are_looked_at_together_ask_together) {
   EXPECT_LT(together, 2 * (all_.world.now() - before) + milliseconds(1));
 }
 
+// What is kept of a file says nothing of what a program here has changed since.
+TEST_F(ProcessesListedTest, lengths_that_only_this_process_knows_are_seen) {
+  (void)look_at(0);
+  (void)look_at(0);
+  FileSystem* const files = all_.process(1).enter();
+  FileRef file = *files->open_path(all_.root, path(0), {.write = true}, 0644, {}, nullptr);
+  const auto length = [&] { return files->resolve(all_.root, path(0), true)->length; };
+  EXPECT_EQ(length(), 100U);
+  for (size_t longer = 101; longer < 110; ++longer) {
+    std::string bytes(longer, 'l');
+    ASSERT_TRUE(files
+                    ->write_soon(file, 0,
+                                 {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()},
+                                 nullptr, nullptr)
+                    .has_value());
+    EXPECT_EQ(length(), longer);
+  }
+  file = nullptr;
+  EXPECT_EQ(length(), 109U);
+  all_.process(1).leave();
+}
+
 // A file that another node writes all the time holds nobody up for long, nor does one whose node
 // does not answer.
 TEST_F(ProcessesListedTest, who_does_not_answer_holds_a_listing_up_for_a_moment) {

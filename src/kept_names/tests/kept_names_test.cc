@@ -276,6 +276,11 @@ TEST_F(KeptNamesTest, rights_are_checked_as_elsewhere) {
 // Paths of all kinds lead where they lead without it.
 TEST_F(KeptNamesTest, paths_lead_where_meta_says) {
   ASSERT_TRUE(meta_->make_symlink({}, kRootInode, "link", "d").has_value());
+  const InodeId below = meta_->make_directory({}, directory_, "d2", 0755)->inode;
+  for (const auto& [where, name] : std::vector<std::pair<InodeId, const char*>>{
+           {directory_, "d2x"}, {below, "x"}, {below, "y"}, {kRootInode, "df"}}) {
+    ASSERT_TRUE(meta_->create({}, where, name, 0644, true).has_value());
+  }
   ASSERT_TRUE(meta_->make_symlink({}, directory_, "up", "../d/f").has_value());
   const std::vector<std::string> texts = {"/",
                                           "//",
@@ -297,6 +302,17 @@ TEST_F(KeptNamesTest, paths_lead_where_meta_says) {
                                           "d",
                                           "/d/./f",
                                           "/..",
+                                          "/d",
+                                          "/d",
+                                          "/d/f",
+                                          "/df",
+                                          "/d/f",
+                                          "/d/d2",
+                                          "/d/d2x",
+                                          "/d/d2/",
+                                          "/d/d2/x",
+                                          "/d/d2/y",
+                                          "/d/f",
                                           "/d/" + std::string(255, 'n'),
                                           "/d/" + std::string(256, 'n'),
                                           "/" + std::string(5000, 'p')};

@@ -130,7 +130,8 @@ class KeptNames final : public meta::PassedOn, public holds::KeptEntries {
   void note_given(Kept& kept, std::string_view name, engine::Time until);
   Shard& shard_of(InodeId inode);
   std::optional<InodeId> kept_entry(InodeId directory, std::string_view name);
-  std::optional<meta::Attributes> kept_attributes(InodeId inode);
+  // Null: they are not known.
+  std::shared_ptr<const meta::Attributes> kept_attributes(InodeId inode);
   bool is_off() const { return config_.is_off && config_.is_off(); }
   bool may_find() const { return config_.holding->lease_left() > engine::Duration::zero(); }
   // Asks, and keeps what may be kept.

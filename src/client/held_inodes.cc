@@ -242,21 +242,33 @@ void HeldInodes::drop_now(InodeId id, holds::Hold leave) {
   if (!core_.table.is_open(id) && core_.table.watchers(id) == 0) return;
   const std::shared_ptr<Inode> inode = core_.table.acquire(id);
   settle_now(*inode, leave);
-  if (leave == holds::Hold::none) {
-    forget_copies(*inode);
-    if (core_.config.entries != nullptr) {
-      notifier_.entries_recalled(id, core_.config.entries->take_given(id, nullptr));
-    }
-  }
+  if (leave == holds::Hold::none) forget_all(*inode);
   core_.table.release(inode);
 }
 
-// A new life of meta gives on what is exclusive, and nothing else.
+// A new life of meta gives on what is exclusive, and nothing else. An operation that runs under
+// such a hold may be making the inode fit at this moment: it stays so.
 void HeldInodes::drop_unless_exclusive(InodeId id) {
-  const std::shared_ptr<Inode> inode = core_.table.peek(id);
-  const bool stays =
-      inode != nullptr && inode->fit.load(std::memory_order_acquire) == holds::Hold::exclusive;
-  if (!stays) drop_now(id, holds::Hold::none);
+  if (!core_.table.is_open(id) && core_.table.watchers(id) == 0) return;
+  const std::shared_ptr<Inode> inode = core_.table.acquire(id);
+  bool stays = false;
+  {
+    const std::lock_guard lock(inode->control);
+    stays = inode->fit.load(std::memory_order_relaxed) == holds::Hold::exclusive;
+    if (!stays) {
+      ASSERT(!inode->session);
+      inode->fit.store(holds::Hold::none, std::memory_order_release);
+    }
+  }
+  if (!stays) forget_all(*inode);
+  core_.table.release(inode);
+}
+
+// With the entries of a directory that kernels were given.
+void HeldInodes::forget_all(Inode& inode) {
+  forget_copies(inode);
+  if (core_.config.entries == nullptr) return;
+  notifier_.entries_recalled(inode.id, core_.config.entries->take_given(inode.id, nullptr));
 }
 
 // Observers that hear of beginnings have let go of it, or have heard that what they are about to

@@ -59,6 +59,7 @@ class HeldInodes final : public holds::Keeping, public inodes::Fitter {
   void pause(engine::Duration time);
   void await_entries();
   void forget_copies(Inode& inode);
+  void forget_all(Inode& inode);
 
   Core& core_;
   InodeLoader& loader_;

@@ -53,12 +53,16 @@ inline constexpr auto kHoldLook = std::chrono::seconds(1);
 inline constexpr uint32_t kHoldThreads = 8;
 inline constexpr auto kHoldRetry = std::chrono::milliseconds(250);
 
-// Names that were listed and that nobody has looked at: some megabytes. How many of a directory are
+// Names that were listed and that nobody has looked at: some megabytes where names are short; and
+// for how long it is likely that the program which listed a directory looks at them. How many are
 // looked at one by one, before it is taken that all of them will be; how many are brought together
-// then; and how long that waits for files which others have in use.
+// then, or where a program asks for many; and how long that waits for files which others have in
+// use.
 inline constexpr size_t kListedMax = 65'536;
+inline constexpr auto kListedFor = std::chrono::seconds(10);
 inline constexpr size_t kLooksBeforeAll = 1;
 inline constexpr size_t kBroughtAtOnce = 256;
+inline constexpr size_t kLooksAtOnce = 1024;
 inline constexpr auto kBringMost = std::chrono::seconds(1);
 
 }  // namespace penstock::client::limits

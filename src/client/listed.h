@@ -33,24 +33,32 @@ class Listed {
   void bring_files(std::span<const Result<meta::Attributes>> found);
 
  private:
+  struct Entry {
+    InodeId inode;
+    meta::FileType type;
+  };
   // A directory of which names were told that nobody has looked at.
   struct Directory {
     InodeId inode;
-    std::unordered_map<std::string, meta::DirectoryEntry> left;
-    size_t looks = 0;  // that found nothing
+    std::unordered_map<std::string, Entry> left;
+    size_t looks = 0;      // that found nothing
+    engine::Time until{};  // then the program that listed it does something else
   };
+  using Directories = std::list<Directory>;
 
   bool is_used() const { return core_.config.entries != nullptr && !core_.is_limited(); }
   std::vector<meta::DirectoryEntry> take_some(InodeId directory, std::string_view name);
+  void bring_some(std::span<const Result<meta::Attributes>> found);
   void make_room();
+  void forget(Directories::iterator directory);
 
   Core& core_;
   engine::Mutex mutex_;
   // Under it; the first was listed last.
-  std::list<Directory> directories_;
-  std::unordered_map<InodeId, std::list<Directory>::iterator> by_inode_;
+  Directories directories_;
+  std::unordered_map<InodeId, Directories::iterator> by_inode_;
   size_t names_ = 0;
-  std::atomic<bool> has_some_{false};
+  std::atomic<engine::Time> until_{};  // of all
 };
 
 }  // namespace penstock::client

@@ -301,6 +301,8 @@ Status KeptNames::fetch(std::span<meta::Look> looks) {
   const holds::Changes::Moment since = changes_.now();
   const engine::Time now = config_.clock->now();
   const Status status = inner_.look(looks);
+  // Without a lease the holds may be others' by now.
+  const bool finds = may_find();
   for (size_t i = 0; status.ok() && i < looks.size(); ++i) {
     meta::Look& look = looks[i];
     const bool has_found = look.found.has_value();
@@ -315,7 +317,7 @@ Status KeptNames::fetch(std::span<meta::Look> looks) {
     if (beyond[i] && look.is_steady && has_found && look.found->inode == look.leads_to) {
       are_kept = keep_attributes(*look.found, since, now);
     }
-    if (has_found) look.found->kept = are_kept;
+    if (has_found) look.found->kept = are_kept && finds;
   }
   return status;
 }
@@ -518,7 +520,16 @@ auto KeptNames::changing(std::vector<std::pair<InodeId, std::string_view>> parts
   Own own(*this, std::move(parts));
   auto changed = change();
   own.end(status_of(changed));
+  // Perhaps of an inode that nobody here knows to lose a name by it.
+  if (is_unknown(status_of(changed))) drop_all();
   return changed;
+}
+
+// Which inode a name leads to, as far as that is known: it changes with it.
+void KeptNames::add_target(std::vector<std::pair<InodeId, std::string_view>>& parts, InodeId parent,
+                           std::string_view name) {
+  const std::optional<InodeId> known = kept_entry(parent, name);
+  if (known && *known != InodeId()) parts.emplace_back(*known, std::string_view());
 }
 
 // What a name led to is not known before, for certain.
@@ -585,6 +596,7 @@ Status KeptNames::create_files(const Credentials& who, const std::vector<meta::C
   parts.reserve(files.size());
   for (const meta::CompleteFile& file : files) {
     parts.emplace_back(file.place.parent, file.place.name);
+    if (file.place.replace) add_target(parts, file.place.parent, file.place.name);
   }
   std::vector<Result<meta::MadeFile>> each;
   const Status status =
@@ -598,8 +610,10 @@ Status KeptNames::create_files(const Credentials& who, const std::vector<meta::C
 
 Status KeptNames::unlink(const Credentials& who, InodeId parent, std::string_view name,
                          meta::Removed* removed) {
+  std::vector<std::pair<InodeId, std::string_view>> parts{{parent, name}};
+  add_target(parts, parent, name);
   meta::Removed gone;
-  TRY(changing({{parent, name}}, [&] { return inner_.unlink(who, parent, name, &gone); }));
+  TRY(changing(std::move(parts), [&] { return inner_.unlink(who, parent, name, &gone); }));
   note_removed(gone);
   if (removed != nullptr) *removed = std::move(gone);
   return Code::ok;
@@ -607,8 +621,10 @@ Status KeptNames::unlink(const Credentials& who, InodeId parent, std::string_vie
 
 Status KeptNames::remove_directory(const Credentials& who, InodeId parent, std::string_view name,
                                    meta::Removed* removed) {
+  std::vector<std::pair<InodeId, std::string_view>> parts{{parent, name}};
+  add_target(parts, parent, name);
   meta::Removed gone;
-  TRY(changing({{parent, name}},
+  TRY(changing(std::move(parts),
                [&] { return inner_.remove_directory(who, parent, name, &gone); }));
   note_removed(gone);
   if (removed != nullptr) *removed = std::move(gone);
@@ -632,7 +648,7 @@ Status KeptNames::rename(const Credentials& who, InodeId parent, std::string_vie
     }
   };
   add_moved(from, to);
-  if (flags.exchange) add_moved(to, from);
+  flags.exchange ? add_moved(to, from) : add_target(parts, new_parent, new_name);
   meta::Removed gone;
   TRY(changing(
       parts, [&] { return inner_.rename(who, parent, name, new_parent, new_name, flags, &gone); }));

@@ -75,6 +75,13 @@ TEST_F(ProcessesListedTest, the_second_look_brings_the_others) {
   for (size_t i = 1; i < kFiles; ++i) EXPECT_EQ(look_at(i), 0U) << i;
 }
 
+TEST_F(ProcessesListedTest, what_was_listed_long_ago_is_left_alone) {
+  list(false);
+  (void)look_at(0);
+  all_.world.run_for(seconds(11));
+  for (size_t i = 1; i < kFiles; ++i) EXPECT_LE(look_at(i), 2U) << i;
+}
+
 TEST_F(ProcessesListedTest, paths_that_are_looked_at_together_ask_together) {
   const auto resolve = [&] {
     std::vector<std::string> texts;

@@ -66,6 +66,12 @@ class AskedMeta final : public meta::PassedOn {
     return PassedOn::create(who, parent, name, mode, exclusive, std::move(layout), created, how);
   }
 
+  Status unlink(const Credentials& who, InodeId parent, std::string_view name,
+                meta::Removed* removed) override {
+    if (is_lost) return Code::may_have_happened;
+    return PassedOn::unlink(who, parent, name, removed);
+  }
+
   int questions = 0;
   bool is_steady = true;
   bool is_lost = false;
@@ -255,6 +261,28 @@ TEST_F(KeptNamesTest, what_may_still_happen_is_not_kept_any_more) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(asks([&] { (void)names_.lookup({}, directory_, "new"); }), 1);
   }
+}
+
+TEST_F(KeptNamesTest, nor_is_what_may_still_lose_a_name) {
+  ASSERT_TRUE(meta_->link({}, file_, directory_, "g").has_value());
+  for (int i = 0; i < 3; ++i) asks_for("/d/f");
+  for (int i = 0; i < 3; ++i) asks_for("/d/g");
+  asked_.is_lost = true;
+  EXPECT_EQ(names_.unlink({}, directory_, "f", nullptr), Code::may_have_happened);
+  EXPECT_EQ(names_.attributes(file_)->links, 2U);
+  // Nobody tells of it who made it.
+  ASSERT_TRUE(meta_->unlink({}, directory_, "f", nullptr).ok());
+  EXPECT_EQ(names_.attributes(file_)->links, 1U);
+  EXPECT_EQ(names_.resolve({}, "/d/g", true)->links, 1U);
+}
+
+TEST_F(KeptNamesTest, without_a_lease_nothing_says_that_it_is_kept) {
+  names_.attributes(file_).value();
+  names_.drop(file_);
+  EXPECT_TRUE(names_.attributes(file_)->kept);
+  names_.drop(file_);
+  asked_.meanwhile = [&] { holding_.lease = {}; };
+  EXPECT_FALSE(names_.attributes(file_)->kept);
 }
 
 TEST_F(KeptNamesTest, rights_are_checked_as_elsewhere) {

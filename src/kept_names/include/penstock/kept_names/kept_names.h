@@ -147,6 +147,8 @@ class KeptNames final : public meta::PassedOn, public holds::KeptEntries {
   template <class Body>
   auto changing(std::vector<std::pair<InodeId, std::string_view>> parts, const Body& change)
       -> decltype(change());
+  void add_target(std::vector<std::pair<InodeId, std::string_view>>& parts, InodeId parent,
+                  std::string_view name);
   void note_removed(const meta::Removed& removed);
 
   const KeptNamesConfig config_;

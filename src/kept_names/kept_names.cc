@@ -151,12 +151,20 @@ void KeptNames::forget_names(InodeId inode, const std::vector<std::string>& name
   for (const std::string& name : names) shard.kept -= kept.names.erase(name);
 }
 
+// What kernels were given stays noted until that is over: they are to be told still.
 void KeptNames::drop_all() {
+  const engine::Time now = config_.clock->now();
   for (const auto& shard : shards_) {
     const std::lock_guard lock(shard->mutex);
-    for (const auto& [inode, kept] : shard->all) changes_.note(inode);
-    shard->all.clear();
-    shard->kept = 0;
+    for (auto at = shard->all.begin(); at != shard->all.end();) {
+      const auto one = at++;
+      Kept& kept = one->second;
+      changes_.note(one->first);
+      kept.attributes.reset();
+      shard->kept -= kept.names.size();
+      kept.names.clear();
+      if (kept.given_until <= now) shard->erase(one);
+    }
   }
 }
 

@@ -276,6 +276,18 @@ TEST_F(KeptNamesTest, nor_is_what_may_still_lose_a_name) {
   EXPECT_EQ(names_.resolve({}, "/d/g", true)->links, 1U);
 }
 
+TEST_F(KeptNamesTest, what_kernels_were_given_is_noted_though_all_is_dropped) {
+  asks_for("/d/f");
+  const engine::Time until = clock_.time + seconds(1);
+  ASSERT_TRUE(names_.give(directory_, "f", file_, until));
+  names_.drop_all();
+  EXPECT_GT(asks_for("/d/f"), 0);
+  EXPECT_EQ(names_.take_given(directory_, nullptr).names, std::vector<std::string>{"f"});
+  clock_.time = until;
+  names_.drop_all();
+  EXPECT_EQ(names_.figures().kept, 0U);
+}
+
 TEST_F(KeptNamesTest, without_a_lease_nothing_says_that_it_is_kept) {
   names_.attributes(file_).value();
   names_.drop(file_);

@@ -99,9 +99,7 @@ void HeldInodes::drop_names(InodeId inode, std::vector<std::string> names,
   if (core_.table.watchers(inode) == 0) return done();
   add([this, inode, names = std::move(names), done = std::move(done)] {
     notifier_.changed(inode, 0, 0, nullptr);
-    if (core_.config.entries != nullptr) {
-      notifier_.entries_recalled(inode, core_.config.entries->take_given(inode, &names));
-    }
+    recall_entries(inode, &names);
     done();
   });
 }
@@ -267,8 +265,16 @@ void HeldInodes::drop_unless_exclusive(InodeId id) {
 // With the entries of a directory that kernels were given.
 void HeldInodes::forget_all(Inode& inode) {
   forget_copies(inode);
-  if (core_.config.entries == nullptr) return;
-  notifier_.entries_recalled(inode.id, core_.config.entries->take_given(inode.id, nullptr));
+  recall_entries(inode.id, nullptr);
+}
+
+// Of several that recall the same, as where a recall is repeated, each waits for the kernel.
+void HeldInodes::recall_entries(InodeId directory, const std::vector<std::string>* names) {
+  holds::KeptEntries* const entries = core_.config.entries;
+  if (entries == nullptr) return;
+  const holds::KeptEntries::Given given = entries->take_given(directory, names);
+  notifier_.entries_recalled(directory, given);
+  entries->told(directory, given);
 }
 
 // Observers that hear of beginnings have let go of it, or have heard that what they are about to

@@ -60,6 +60,7 @@ class HeldInodes final : public holds::Keeping, public inodes::Fitter {
   void await_entries();
   void forget_copies(Inode& inode);
   void forget_all(Inode& inode);
+  void recall_entries(InodeId directory, const std::vector<std::string>* names);
 
   Core& core_;
   InodeLoader& loader_;

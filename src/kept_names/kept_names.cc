@@ -46,7 +46,8 @@ struct KeptNames::Kept {
   // Names that a kernel was given.
   struct GivenName {
     engine::Time until{};
-    bool is_taken = false;  // back: it is being told, or was
+    uint64_t number = 0;   // of all that were given
+    bool is_told = false;  // to the kernel: it has it no more
   };
   std::unordered_map<std::string, GivenName, NameHash, std::equal_to<>> given;
   engine::Time given_until{};  // the last of them
@@ -193,7 +194,8 @@ bool KeptNames::give(InodeId directory, std::string_view name, InodeId inode, en
 void KeptNames::note_given(Kept& kept, std::string_view name, engine::Time until) {
   Kept::GivenName& given = kept.given[std::string(name)];
   given.until = std::max(given.until, until);
-  given.is_taken = false;
+  given.number = gives_.fetch_add(1) + 1;
+  given.is_told = false;
   kept.given_until = std::max(kept.given_until, until);
   // Before the lock is let go: all is dropped under it, and waited for after that.
   engine::Time last = given_until_.load();
@@ -226,17 +228,29 @@ KeptNames::Given KeptNames::take_given(InodeId directory, const std::vector<std:
   if (found == shard.all.end()) return {};
   const engine::Time now = config_.clock->now();
   Given all;
+  all.as_of = gives_.load();
   std::erase_if(found->second.given, [now](const auto& one) { return one.second.until <= now; });
   for (auto& [name, given] : found->second.given) {
     const bool is_meant =
         names == nullptr || std::find(names->begin(), names->end(), name) != names->end();
-    // It stays noted: a kernel that renames it at this moment is told of a name that it has no
-    // more.
-    if (!is_meant || std::exchange(given.is_taken, true)) continue;
+    if (!is_meant || given.is_told) continue;
     all.names.push_back(name);
     all.until = std::max(all.until, given.until);
   }
   return all;
+}
+
+// It stays noted: a kernel that renames it at this moment was told of a name that it has no more.
+void KeptNames::told(InodeId directory, const Given& given) {
+  Shard& shard = shard_of(directory);
+  const std::lock_guard lock(shard.mutex);
+  const auto found = shard.all.find(directory);
+  if (found == shard.all.end()) return;
+  for (const std::string& name : given.names) {
+    const auto at = found->second.given.find(name);
+    if (at == found->second.given.end() || at->second.number > given.as_of) continue;
+    at->second.is_told = true;
+  }
 }
 
 // ---- finding ----

@@ -404,7 +404,15 @@ TEST_F(KeptNamesTest, what_a_kernel_was_given_moves_with_the_name) {
   EXPECT_LT(names_.given(kRootInode, "f"), clock_.time);
   // Told once; who renames it at this moment has to know of it still.
   const std::vector<std::string> told{"f"};
+  // While one tells the kernel, another one who is to wait for it tells it, too.
+  const auto first = names_.take_given(directory_, &told);
+  EXPECT_EQ(first.names, told);
   EXPECT_EQ(names_.take_given(directory_, &told).names, told);
+  // Given anew meanwhile.
+  ASSERT_TRUE(names_.give(directory_, "f", file_, until));
+  names_.told(directory_, first);
+  EXPECT_EQ(names_.take_given(directory_, &told).names, told);
+  names_.told(directory_, names_.take_given(directory_, &told));
   EXPECT_TRUE(names_.take_given(directory_, &told).names.empty());
   EXPECT_EQ(names_.given(directory_, "f"), until);
   // Into a directory of which nothing else is known here.

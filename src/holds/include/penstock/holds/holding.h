@@ -60,8 +60,12 @@ class KeptEntries {
   struct Given {
     std::vector<std::string> names;
     engine::Time until{};
+    uint64_t as_of = 0;  // what is given later is not meant
   };
   virtual Given take_given(InodeId directory, const std::vector<std::string>* names) = 0;
+  // Kernels have them no more. Until then they are taken again by whoever asks, who waits for the
+  // kernel as well.
+  virtual void told(InodeId directory, const Given& given) = 0;
   // Until when any of any directory is given.
   virtual engine::Time given_until() = 0;
 };

@@ -55,6 +55,7 @@ class KeptNames final : public meta::PassedOn, public holds::KeptEntries {
   void give_renamed(InodeId directory, std::string_view name, engine::Time until) override;
   bool is_kept(InodeId directory, std::string_view name, InodeId inode) override;
   Given take_given(InodeId directory, const std::vector<std::string>* names) override;
+  void told(InodeId directory, const Given& given) override;
   engine::Time given_until() override { return given_until_.load(); }
 
   // ---- Meta ----
@@ -157,6 +158,7 @@ class KeptNames final : public meta::PassedOn, public holds::KeptEntries {
   std::atomic<uint64_t> found_{0};
   std::atomic<uint64_t> asked_{0};
   std::atomic<engine::Time> given_until_{};  // of all
+  std::atomic<uint64_t> gives_{0};
   static constexpr size_t kShards = 64;
   std::array<std::unique_ptr<Shard>, kShards> shards_;
 };

@@ -29,9 +29,10 @@ class ClusterMounts : public MountedCluster {
     ASSERT_EQ(::setenv("XDG_STATE_HOME", (scratch_ / "state").c_str(), 1), 0);
   }
 
-  // Node 1 is mounted at a, node 2 at b, and a client without disks at c.
+  // Node 1 is mounted at a, node 2 at b, and a client without disks at c. The size of node 1 is
+  // given: without, it changes with all that others write on the machine's disk.
   void start_three() {
-    up("first", {"--listen", free_address(), "--mount", place("a")});
+    up("first", {"--listen", free_address(), "--mount", place("a"), "--capacity", "4G"});
     join("second", {"--mount", place("b"), "--cache", "0"});
     start_client();
   }

@@ -56,6 +56,7 @@ CommandLine::CommandLine() {
   add_cluster_commands();
   add_data_commands();
   add_model_commands();
+  add_job_commands();
   add_other_commands();
 }
 
@@ -103,6 +104,7 @@ int CommandLine::parse_and_run(int argc, char** argv) {
   if (!words.empty() && !words[0].starts_with('-') && !has_command(words[0])) {
     return refuse(words[0]);
   }
+  if (!words.empty() && words[0] == "run") mark_program(&words);
   try {
     std::reverse(words.begin(), words.end());  // as the library wants them
     app_.parse(std::move(words));

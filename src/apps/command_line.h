@@ -50,6 +50,11 @@ class CommandLine {
   void add_trash_commands(const char* group);
   void add_model_commands();
 
+  // command_line_job.cc
+  void add_job_commands();
+  // What follows the program of `run` is its own, whatever it looks like.
+  void mark_program(std::vector<std::string>* words) const;
+
   CLI::App app_{"Penstock: the data plane between storage and GPUs", "penstock"};
   UpOptions up_;
   NodeOptions node_;
@@ -79,6 +84,7 @@ class CommandLine {
   int (*token_action_)(const TokenOptions&) = nullptr;
   IdentityOptions identity_;
   int (*identity_action_)(const IdentityOptions&) = nullptr;
+  RunOptions run_;
   std::function<int()> action_;
 };
 

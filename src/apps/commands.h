@@ -284,6 +284,17 @@ struct NetCheckOptions {
 };
 int run_check_net(const NetCheckOptions& options);
 
+struct RunOptions {
+  uint32_t size = 1;
+  uint32_t per_node = 0;                 // 0: as many as there are
+  std::vector<std::string> environment;  // NAME=VALUE, or NAME
+  std::string directory;                 // empty: this one
+  bool label = false;
+  bool keep_going = false;
+  std::vector<std::string> command;  // the program and its arguments
+};
+int run_run(const RunOptions& options);
+
 struct BenchOptions {
   std::vector<std::string> suites;  // empty: the default ones
   std::string json_file;

@@ -1,0 +1,53 @@
+#include "command_line.h"
+
+#include <algorithm>
+#include <array>
+
+namespace penstock::apps {
+
+void CommandLine::add_job_commands() {
+  const char* group = "Jobs";
+  CLI::App* run = command("run", group, "Start the processes of a job, and wait for their end",
+                          [this] { return run_run(run_); });
+  run->add_option("-n,--np", run_.size, "How many processes (default 1)")
+      ->check(CLI::Range(1, 65536));
+  run->add_option("--ppn", run_.per_node, "At most as many on a node; there is one: this machine")
+      ->check(CLI::Range(1, 65536));
+  run->add_option("-x", run_.environment,
+                  "NAME=VALUE: a variable that the processes have; NAME: as it is here (repeat)")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  run->add_option("--wdir", run_.directory, "The directory in which they run (default: this one)");
+  run->add_flag("-l,--label", run_.label,
+                "Print output in whole lines, each behind its rank: [3] ...");
+  run->add_flag("--keep-going", run_.keep_going, "The end of one process does not end the others");
+  run->add_option("PROGRAM", run_.command, "The program, and its arguments")->required();
+  run->footer(
+      "Options stand before PROGRAM; -np, -ppn and -wdir are taken, too. Ends with the exit code "
+      "of "
+      "the process that failed first, 128 + N for signal N; 126 when PROGRAM may not be run, 127 "
+      "when there is none.");
+}
+
+void CommandLine::mark_program(std::vector<std::string>* words) const {
+  // As other launchers have them, where CLI11 takes a row of short options.
+  constexpr std::array<std::pair<const char*, const char*>, 3> kOtherNames = {
+      {{"-np", "--np"}, {"-ppn", "--ppn"}, {"-wdir", "--wdir"}}};
+  const CLI::App* run = app_.get_subcommand("run");
+  for (size_t at = 1; at < words->size(); ++at) {
+    std::string& word = (*words)[at];
+    if (word == "--") return;
+    if (word.size() < 2 || word[0] != '-') {
+      words->insert(words->begin() + static_cast<ptrdiff_t>(at), "--");
+      return;
+    }
+    const auto* other = std::find_if(kOtherNames.begin(), kOtherNames.end(),
+                                     [&](const auto& each) { return word == each.first; });
+    if (other != kOtherNames.end()) word = other->second;
+    // One that has its value in the next word.
+    const CLI::Option* option = run->get_option_no_throw(word);
+    if (option != nullptr && option->get_items_expected_min() > 0) ++at;
+  }
+}
+
+}  // namespace penstock::apps

@@ -1,0 +1,32 @@
+// Bounds of this library, each with its reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/base.h"
+
+namespace penstock::job::limits {
+
+// Ranks of a job: what a room tells each of them in one frame stays below a megabyte.
+inline constexpr uint32_t kRanksMax = 65536;
+// The name of a meeting: a word and some numbers.
+inline constexpr size_t kNameBytesMax = 255;
+// What a rank brings to a meeting: handles and sizes, no data.
+inline constexpr size_t kBringBytesMax = 1 * kMiB;
+// What all bring together: every rank gets it as one frame.
+inline constexpr size_t kMeetingBytesMax = 256 * kMiB;
+// Descriptors that a rank brings: a few segments, one for each growth of a heap.
+inline constexpr size_t kDescriptorsMax = 64;
+// Meetings that one rank waits in at once: one per thread that makes a group.
+inline constexpr size_t kMeetingsAtOnceMax = 64;
+// Meetings of a rank that failed and wait for a rank to be told so. More come of a program that
+// tries again and again while another sleeps.
+inline constexpr size_t kOverdueMax = 256;
+// Why a job is aborted, and other text for people.
+inline constexpr size_t kTextBytesMax = 1024;
+
+static_assert(kBringBytesMax <= kMeetingBytesMax);
+static_assert(kMeetingBytesMax <= UINT32_MAX / 2, "lengths of frames are 32 bits");
+
+}  // namespace penstock::job::limits

@@ -1,0 +1,81 @@
+// What stands behind a Member: its connection to the room, and the thread that reads it.
+#pragma once
+
+#include "connection.h"
+#include "frame.h"
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "penstock/job/member.h"
+
+namespace penstock::job {
+
+class Member::Impl {
+ public:
+  // A job of one.
+  Impl();
+  ~Impl();
+
+  // Says hello and waits for a place.
+  static Outcome<std::unique_ptr<Impl>> join(UniqueFd socket, const Hello& hello, Time deadline);
+
+  const Place& place() const { return place_; }
+  uint32_t node_of(uint32_t rank) const;
+  Outcome<std::vector<Brought>> exchange(const Meeting& meeting, const Bring& bring, Time deadline);
+  const std::atomic<uint32_t>& trouble() const { return trouble_; }
+  std::vector<End> ends() const;
+  bool has_ended(uint32_t rank) const;
+  void leave();
+  void abort(int code, const std::string& why);
+
+ private:
+  // One that waits in exchange(); on its stack.
+  struct Waiter {
+    const Meeting* meeting = nullptr;
+    bool done = false;
+    std::vector<Brought> brought;
+    Failure failure;
+  };
+
+  Status start(const Welcome& welcome, uint32_t rank);
+  std::optional<Failure> fault_of(const Meeting& meeting, const Bring& bring) const;
+  Outcome<std::vector<Brought>> exchange_alone(const Bring& bring) const;
+  bool is_forked() const { return ::getpid() != process_; }
+  void watch();
+  // All of these with mutex_ held.
+  void send(FrameHeader header, std::shared_ptr<const Content> content, bool with_descriptors);
+  void flush();
+  void receive();
+  void take(Frame& frame);
+  void take_brought(Waiter& waiter, Frame& frame);
+  void take_ended(const EndedBody& ended);
+  void note(const End& end);
+  void lose(const std::string& why);
+  void wake();
+
+  Place place_;
+  std::vector<uint32_t> node_of_;
+  const pid_t process_ = ::getpid();
+  std::atomic<uint32_t> trouble_{0};
+  std::vector<std::atomic<uint8_t>> ended_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::unique_ptr<Connection> connection_;  // none: alone, or lost
+  std::map<uint64_t, Waiter*> waiters_;
+  uint64_t serial_ = 1;
+  std::vector<End> ends_;
+  bool left_ = false;      // leave() or abort() was called
+  bool answered_ = false;  // the room knows that
+  bool blocked_ = false;   // descriptors wait for others to be taken
+  bool stopping_ = false;
+  UniqueFd wake_;
+  std::thread watcher_;
+};
+
+}  // namespace penstock::job

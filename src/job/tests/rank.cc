@@ -1,0 +1,178 @@
+// A rank of the tests' jobs: does what its words say, one after the other, and prints what it sees.
+// Ends with 1 and a line when something is not as it should be.
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <functional>
+#include <map>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+
+#include "penstock/job.h"
+
+namespace penstock::job {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Time from_now(milliseconds time) {
+  return std::chrono::steady_clock::now() + time;
+}
+
+[[noreturn]] void give_up(const std::string& why) {
+  std::fprintf(stderr, "%s\n", why.c_str());
+  std::fflush(nullptr);
+  ::_exit(1);
+}
+
+void expect(bool condition, const char* what) {
+  if (!condition) give_up(std::string("not so: ") + what);
+}
+#define EXPECT(condition) expect(condition, #condition)
+
+std::vector<uint32_t> everyone(const Member& member) {
+  std::vector<uint32_t> ranks(member.place().size);
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank) ranks[rank] = rank;
+  return ranks;
+}
+
+Outcome<std::vector<Brought>> meet(Member& member, const std::string& name,
+                                   std::vector<uint32_t> ranks, const std::string& bytes,
+                                   Time deadline = from_now(seconds(20))) {
+  return member.exchange({name, std::move(ranks)}, {std::as_bytes(std::span(bytes)), {}}, deadline);
+}
+
+std::string text_of(const Brought& brought) {
+  return {reinterpret_cast<const char*>(brought.bytes.data()), brought.bytes.size()};
+}
+
+// Prints how it ended: "ok", or its code and message.
+void print(const Outcome<std::vector<Brought>>& met) {
+  if (met) {
+    std::printf("ok\n");
+  } else {
+    std::printf("%s: %s\n", std::string(met.error().status.name()).c_str(),
+                met.error().message.c_str());
+  }
+  std::fflush(stdout);
+}
+
+void wait_for_trouble(Member& member) {
+  const Time deadline = from_now(seconds(20));
+  while (member.trouble().load(std::memory_order_acquire) == 0) {
+    if (std::chrono::steady_clock::now() > deadline) give_up("no trouble came");
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  const auto end = member.first_end();
+  EXPECT(end.has_value());
+  std::printf("%s\n", end->text.c_str());
+  std::fflush(stdout);
+}
+
+// All bring their number, and a file of memory with it.
+void exchange_all(Member& member) {
+  const uint32_t me = member.place().rank;
+  const std::string mine = "rank " + std::to_string(me);
+  const UniqueFd file(::memfd_create("test", MFD_CLOEXEC));
+  EXPECT(::write(file.get(), mine.data(), mine.size()) == static_cast<ssize_t>(mine.size()));
+  const int fd = file.get();
+  const auto met = member.exchange(
+      {"all", everyone(member)}, {std::as_bytes(std::span(mine)), {&fd, 1}}, from_now(seconds(60)));
+  if (!met) give_up(met.error().message);
+  EXPECT(met->size() == member.place().size);
+  for (uint32_t rank = 0; rank < met->size(); ++rank) {
+    const std::string theirs = "rank " + std::to_string(rank);
+    EXPECT(text_of((*met)[rank]) == theirs);
+    EXPECT((*met)[rank].descriptors.size() == 1);
+    std::string content(theirs.size(), 0);
+    const int from = (*met)[rank].descriptors[0].get();
+    EXPECT(::pread(from, content.data(), content.size(), 0) == static_cast<ssize_t>(theirs.size()));
+    EXPECT(content == theirs);
+    EXPECT((::fcntl(from, F_GETFD) & FD_CLOEXEC) != 0);
+  }
+}
+
+// Overlapping sets at once, from a thread each, and one name in disjoint sets.
+void exchange_sets(Member& member) {
+  const uint32_t me = member.place().rank;
+  std::vector<std::thread> threads;
+  const auto in = [&](const std::string& name, std::vector<uint32_t> ranks) {
+    threads.emplace_back([&member, me, name, ranks] {
+      for (int round = 0; round < 50; ++round) {
+        const std::string mine = name + std::to_string(me) + "/" + std::to_string(round);
+        const auto met = meet(member, name, ranks, mine);
+        if (!met) give_up(met.error().message);
+        for (size_t i = 0; i < ranks.size(); ++i) {
+          EXPECT(text_of((*met)[i]) ==
+                 name + std::to_string(ranks[i]) + "/" + std::to_string(round));
+        }
+      }
+    });
+  };
+  std::vector<uint32_t> alike;
+  for (uint32_t rank = me % 2; rank < member.place().size; rank += 2) alike.push_back(rank);
+  in("half", alike);
+  in("all", everyone(member));
+  if (me <= 2) in("some", {0, 1, 2});
+  if (me >= 1 && me <= 3) in("some", {1, 2, 3});
+  for (std::thread& thread : threads) thread.join();
+}
+
+int run(int argc, char** argv) {
+  std::unique_ptr<Member> member;
+  const char* own = std::getenv("PENSTOCK_RANK");
+  const std::string rank = own != nullptr ? own : "0";
+  const std::map<std::string, std::function<void()>> verbs = {
+      {"join",
+       [&] {
+         auto joined = Member::from_environment();
+         if (!joined) give_up(joined.error().message);
+         member = std::move(*joined);
+         EXPECT(std::to_string(member->place().rank) == rank);
+       }},
+      {"all", [&] { exchange_all(*member); }},
+      {"sets", [&] { exchange_sets(*member); }},
+      {"meet", [&] { print(meet(*member, "meet", everyone(*member), rank)); }},
+      {"meet-briefly",
+       [&] { print(meet(*member, "meet", everyone(*member), rank, from_now(milliseconds(300)))); }},
+      {"meet-first-two",
+       [&] {
+         print(meet(*member, "two", {0, 1}, rank));
+       }},
+      {"trouble", [&] { wait_for_trouble(*member); }},
+      {"leave", [&] { member->leave(); }},
+      {"abort", [&] { member->abort(42, "it was asked to"); }},
+      {"drop", [&] { member.reset(); }},
+      {"killed", [&] { ::kill(::getpid(), SIGKILL); }},
+      {"fail", [&] { ::_exit(7); }},
+      {"exit", [&] { ::_exit(0); }},
+      {"nap", [&] { std::this_thread::sleep_for(milliseconds(300)); }},
+      {"sleep", [&] { std::this_thread::sleep_for(seconds(60)); }},
+      {"stubborn", [&] { ::signal(SIGTERM, SIG_IGN); }},
+  };
+  // "3:word" is for rank 3, "!3:word" for all others.
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    if (const size_t colon = word.find(':'); colon != std::string::npos) {
+      const bool others = word[0] == '!';
+      const bool mine = word.substr(others ? 1 : 0, colon - (others ? 1 : 0)) == rank;
+      word.erase(0, colon + 1);
+      if (mine == others) continue;
+    }
+    const auto verb = verbs.find(word);
+    if (verb == verbs.end()) give_up("no such word: " + word);
+    verb->second();
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace penstock::job
+
+int main(int argc, char** argv) {
+  return penstock::job::run(argc, argv);
+}

@@ -173,6 +173,12 @@ TEST(SymmDeviceCollectives, small_reductions_one_after_the_other_do_not_meet_in_
   }
 }
 
+TEST(SymmDeviceCollectives, nobody_writes_in_place_what_others_still_read) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    try_reduces<Scope::block, device::Sum, int64_t>(2 * seed, 3, 16, true);
+  }
+}
+
 template <Scope kScope>
 void try_reducescatter(uint64_t seed, int pes, uint64_t count) {
   SimulatedGpus gpus(seed, {.pes = pes, .lanes = 8});

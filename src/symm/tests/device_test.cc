@@ -98,11 +98,13 @@ void try_signal(uint64_t seed, device::SignalOp op) {
     const uint32_t rank = Company<Scope::block>::rank();
     if (pe == 0) {
       if (rank >= Company<kScope>::size()) return;
+      device::wait_until(state, at<int>(gpus, pe, 131072), device::Comparison::equal, 1);
       device::put_signal<kScope>(state, gpus.memory(0, 8192), gpus.memory(0, 4096), kBytes, signal,
                                  7, op, 1);
     } else if (rank == 0) {
       // Read before, so that old bytes are at hand.
-      for (uint64_t i = 0; i < kBytes; ++i) device::load_weak(gpus.memory(1, 8192 + i));
+      for (uint64_t i = 0; i < kBytes; i += 16) device::load_weak(gpus.memory(1, 8192 + i));
+      device::p(state, at<int>(gpus, pe, 131072), 1, 0);
       uint64_t seen = 0;
       if (!device::signal_wait_until(state, signal, device::Comparison::greater_or_equal, 7,
                                      seen)) {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint64_t kStepsMax = 20'000'000;
 constexpr size_t kPendingMax = 48;
+constexpr size_t kLikelyMax = 16;
 constexpr uint64_t kUnit = sizeof(device::SymmUnit);
 
 struct EndOfLane {};
@@ -51,6 +52,13 @@ struct SimulatedGpus::Lane {
   bool may_run = true;
   std::condition_variable turn;
   std::map<uintptr_t, device::SymmUnit> read_before;
+  std::vector<uintptr_t> likely;  // units that it may read again, and so perhaps early
+
+  void forget() {
+    for (const auto& one : read_before) likely.push_back(one.first);
+    while (likely.size() > kLikelyMax) likely.erase(likely.begin());
+    read_before.clear();
+  }
 };
 
 // What device code calls.
@@ -66,7 +74,7 @@ class SimulatedGpus::Player final : public device::HostLane {
   uint64_t load_word(const void* from, uint32_t bytes, bool acquire) override {
     uint64_t out = 0;
     gpus_.read(lane_, from, &out, bytes, false);
-    if (acquire) lane_.read_before.clear();
+    if (acquire) lane_.forget();
     return out;
   }
   void store_word(void* to, uint64_t value, uint32_t bytes) override {
@@ -85,7 +93,7 @@ class SimulatedGpus::Player final : public device::HostLane {
   void fence(bool) override {
     gpus_.pass_on(lane_);
     gpus_.commit_seen(lane_);
-    lane_.read_before.clear();
+    lane_.forget();
   }
   uint32_t rank(device::Scope scope) override {
     if (scope == device::Scope::thread) return 0;
@@ -196,6 +204,7 @@ void SimulatedGpus::pass_on(Lane& lane) {
     throw EndOfLane();
   }
   commit_some();
+  read_early(lane);
   if (lane.may_run && below(4) != 0) return;
   std::vector<Lane*> choice;
   for (const auto& one : lanes_) {
@@ -206,7 +215,10 @@ void SimulatedGpus::pass_on(Lane& lane) {
     for (const auto& one : lanes_) one->may_run = true;
     throw EndOfLane();
   }
-  Lane* const next = choice[below(static_cast<uint32_t>(choice.size()))];
+  Lane* next = choice[below(static_cast<uint32_t>(choice.size()))];
+  if (next->gpu->state.me == slow_ && below(8) != 0) {
+    next = choice[below(static_cast<uint32_t>(choice.size()))];
+  }
   if (next == &lane) return;
   std::unique_lock lock(mutex_);
   running_ = next;
@@ -248,6 +260,7 @@ bool SimulatedGpus::run(const std::vector<int>& pes, const std::function<void(in
   lanes_.clear();
   steps_ = 0;
   stuck_ = false;
+  slow_ = static_cast<int>(below(static_cast<uint32_t>(shape_.pes) + 1));
   for (const int pe : pes) {
     for (uint32_t rank = 0; rank < shape_.lanes; ++rank) {
       auto lane = std::make_unique<Lane>();
@@ -299,8 +312,7 @@ void SimulatedGpus::read(Lane& lane, const void* from, void* to, uint32_t bytes,
     const auto found = lane.read_before.find(unit);
     if (found != lane.read_before.end() && below(2) == 0) {
       std::memcpy(to, reinterpret_cast<const char*>(&found->second) + (begin - unit), bytes);
-    } else if (watched(reinterpret_cast<const void*>(unit), kUnit,
-                       Range{number(base_), number(base_) + kHeapBytes * gpus_.size()})) {
+    } else if (in_heaps(unit)) {
       std::memcpy(&lane.read_before[unit], reinterpret_cast<const void*>(unit), kUnit);
     }
   }
@@ -312,6 +324,18 @@ void SimulatedGpus::read(Lane& lane, const void* from, void* to, uint32_t bytes,
       }
     }
   }
+}
+
+bool SimulatedGpus::in_heaps(uintptr_t unit) const {
+  return unit >= number(base_) && unit + kUnit <= number(base_) + kHeapBytes * gpus_.size();
+}
+
+// A load that comes before those that stand before it: nothing forbids it until the next acquire.
+void SimulatedGpus::read_early(Lane& lane) {
+  if (lane.likely.empty() || below(4) != 0) return;
+  const uintptr_t unit = lane.likely[below(static_cast<uint32_t>(lane.likely.size()))];
+  if (lane.read_before.count(unit) != 0 || !in_heaps(unit)) return;
+  std::memcpy(&lane.read_before[unit], reinterpret_cast<const void*>(unit), kUnit);
 }
 
 void SimulatedGpus::write(Lane& lane, void* to, const void* from, uint32_t bytes) {
@@ -390,7 +414,7 @@ void SimulatedGpus::meet(Lane& lane, device::Scope scope) {
       continue;
     }
     company |= uint64_t{1} << one->rank;
-    one->read_before.clear();
+    one->forget();
     one->may_run = true;
   }
   for (Pending& one : lane.gpu->pending) {

@@ -73,6 +73,8 @@ class SimulatedGpus {
   void pass_on(Lane& lane);  // to a lane that may run, the same one perhaps
   void leave(Lane& lane);
   void read(Lane& lane, const void* from, void* to, uint32_t bytes, bool may_be_old);
+  bool in_heaps(uintptr_t unit) const;
+  void read_early(Lane& lane);
   void write(Lane& lane, void* to, const void* from, uint32_t bytes);
   void commit(Gpu& gpu, size_t index);
   bool is_first_of_its_place(const Gpu& gpu, size_t index) const;
@@ -93,6 +95,7 @@ class SimulatedGpus {
   int strays_ = 0;
   std::mutex mutex_;
   Lane* running_ = nullptr;
+  int slow_ = 0;  // a PE that gets few turns, or none of them
   uint64_t steps_ = 0;
   bool stuck_ = false;
 };

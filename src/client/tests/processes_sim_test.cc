@@ -46,6 +46,8 @@ class Story {
     logs_.resize(all_.count());
     if (is_volatile(kNamesNode)) {
       for (Cell& cell : blocks_) cell.volatile_of = kNamesNode;
+      // Who only looks at a name is not kept waiting for the disk that has it.
+      for (Cell& cell : names_) cell.volatile_of = kNamesNode;
     }
   }
 

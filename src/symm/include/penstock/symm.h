@@ -5,6 +5,7 @@
 #include "penstock/symm/active_set.h"
 #include "penstock/symm/atomics.h"
 #include "penstock/symm/collectives.h"
+#include "penstock/symm/device_heap.h"
 #include "penstock/symm/group.h"
 #include "penstock/symm/heap.h"
 #include "penstock/symm/lock.h"

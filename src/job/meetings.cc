@@ -11,7 +11,8 @@ Meetings::Meetings(uint32_t size, Deliver deliver, Fail fail)
       deliver_(std::move(deliver)),
       fail_(std::move(fail)),
       waiting_(size),
-      given_up_(size) {}
+      given_up_(size),
+      is_gone_(size) {}
 
 std::optional<size_t> Meetings::index_of(const Hall& hall, uint32_t rank) {
   const auto at = std::lower_bound(hall.ranks.begin(), hall.ranks.end(), rank);
@@ -39,7 +40,7 @@ Result<Meetings::Halls::iterator> Meetings::hall_of(const std::string& key, cons
 
 Status Meetings::bring(uint32_t rank, uint64_t serial, const BringBody& body,
                        std::vector<UniqueFd> descriptors) {
-  ASSERT(rank < size_ && !gone_.contains(rank));
+  ASSERT(rank < size_ && !is_gone_[rank]);
   auto& waiting = waiting_[rank];
   if (waiting.contains(serial)) return Code::bad_message;
   std::string key = body.name;
@@ -169,7 +170,7 @@ void Meetings::withdraw(uint32_t rank, uint64_t serial) {
   // The others of it will not meet this one any more.
   hall.overdue.resize(hall.ranks.size());
   for (size_t i = 0; i < hall.ranks.size(); ++i) {
-    if (i == index || hall.came[i] || hall.overdue[i] || gone_.contains(hall.ranks[i])) continue;
+    if (i == index || hall.came[i] || hall.overdue[i] || is_gone_[hall.ranks[i]]) continue;
     hall.overdue[i] = true;
     ++hall.overdue_count;
   }
@@ -196,7 +197,9 @@ void Meetings::keep_overdue(uint32_t rank, const std::string& key) {
 
 void Meetings::gone(uint32_t rank, const std::string& why) {
   ASSERT(rank < size_);
-  if (!gone_.emplace(rank, why).second) return;
+  if (is_gone_[rank]) return;
+  is_gone_[rank] = true;
+  gone_.emplace_back(rank, why);
   for (auto at = halls_.begin(); at != halls_.end();) {
     const auto next = std::next(at);
     Hall& hall = at->second;

@@ -36,10 +36,10 @@ constexpr Accepts kFromMembers{
 
 }  // namespace
 
-Room::Room(Loop& loop, uint32_t size, Events events)
+Room::Room(Loop& loop, uint32_t size, Failed failed)
     : loop_(loop),
       size_(size),
-      events_(std::move(events)),
+      failed_(std::move(failed)),
       links_(size),
       meetings_(
           size,
@@ -47,9 +47,9 @@ Room::Room(Loop& loop, uint32_t size, Events events)
             send(rank, {.kind = Kind::brought, .rank = rank, .serial = serial}, std::move(content),
                  true);
           },
-          [this](uint32_t rank, uint64_t serial, const FailedBody& failed) {
+          [this](uint32_t rank, uint64_t serial, const FailedBody& why) {
             send(rank, {.kind = Kind::failed, .rank = rank, .serial = serial},
-                 content_of(encode(failed)));
+                 content_of(encode(why)));
           }),
       welcome_(content_of(encode(Welcome{std::vector<uint32_t>(size, 0)}))) {
   ASSERT(size > 0 && size <= limits::kRanksMax);
@@ -123,7 +123,7 @@ Status Room::act(uint32_t rank, Frame& frame) {
       End end{rank, How::aborted, told->first, ""};
       end.text = describe(end) + (told->second.empty() ? "" : ": " + told->second);
       declare(end);
-      events_.aborted(end);
+      failed_(end);
       return {};
     }
     default:
@@ -193,10 +193,12 @@ void Room::close(uint32_t rank) {
 
 void Room::broke_the_rules(uint32_t rank) {
   close(rank);
-  const std::string text =
-      fmt::format("rank {} sent what no member of a job sends, and is taken for ended", rank);
-  events_.told(text);
-  if (!links_[rank].left) declare({rank, How::lost, 0, text});
+  if (links_[rank].left) return;
+  const End end{
+      rank, How::lost, 0,
+      fmt::format("rank {} sent what no member of a job sends, and is taken for ended", rank)};
+  declare(end);
+  failed_(end);
 }
 
 void Room::lost(uint32_t rank) {

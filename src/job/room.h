@@ -18,14 +18,10 @@ namespace penstock::job {
 // Of the loop's thread.
 class Room {
  public:
-  struct Events {
-    // A rank asked for the end of the job.
-    std::function<void(const End&)> aborted;
-    // A line for people: a member broke the rules, and how.
-    std::function<void(const std::string&)> told;
-  };
+  // A rank asked for the end of the job (aborted), or broke the rules and was dropped (lost).
+  using Failed = std::function<void(const End&)>;
 
-  Room(Loop& loop, uint32_t size, Events events);
+  Room(Loop& loop, uint32_t size, Failed failed);
   ~Room();
 
   // The rank's end of its connection, which its process inherits. Once for each rank.
@@ -64,7 +60,7 @@ class Room {
 
   Loop& loop_;
   const uint32_t size_;
-  const Events events_;
+  const Failed failed_;
   std::vector<Link> links_;
   Meetings meetings_;
   std::shared_ptr<const Content> welcome_;

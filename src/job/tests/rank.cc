@@ -1,6 +1,10 @@
 // A rank of the tests' jobs: does what its words say, one after the other, and prints what it sees.
 // Ends with 1 and a line when something is not as it should be.
 
+#include "rank_hostile.h"
+
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -8,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -122,6 +127,40 @@ void exchange_sets(Member& member) {
   for (std::thread& thread : threads) thread.join();
 }
 
+void wait_until(const std::function<bool()>& condition) {
+  const Time deadline = from_now(seconds(20));
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) give_up("waited in vain");
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+// A child that is no member must neither disturb the parent's connection nor hang.
+void use_after_fork(Member& member) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    member.leave();
+    member.abort(9, "the child");
+    const bool closed =
+        meet(member, "child", everyone(member), "").error().status.code() == Code::closed;
+    ::_exit(closed ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT(status == 0);
+}
+
+// Lines that are cut wherever writes end.
+void say_lines(const std::string& rank) {
+  std::string text;
+  for (int line = 0; line < 500; ++line) text += rank + " says " + std::to_string(line) + "\n";
+  text += "no end";
+  for (size_t at = 0; at < text.size(); at += 7) {
+    const size_t part = std::min<size_t>(7, text.size() - at);
+    EXPECT(::write(STDOUT_FILENO, text.data() + at, part) == static_cast<ssize_t>(part));
+  }
+}
+
 int run(int argc, char** argv) {
   std::unique_ptr<Member> member;
   const char* own = std::getenv("PENSTOCK_RANK");
@@ -152,6 +191,29 @@ int run(int argc, char** argv) {
       {"exit", [&] { ::_exit(0); }},
       {"nap", [&] { std::this_thread::sleep_for(milliseconds(300)); }},
       {"sleep", [&] { std::this_thread::sleep_for(seconds(60)); }},
+      {"hear-of-0", [&] { wait_until([&] { return member->has_ended(0); }); }},
+      {"garbage", [&] { send_raw(std::string(100, 'x')); }},
+      {"too-long",
+       [&] {
+         send_frame({.body_bytes = UINT32_MAX, .kind = Kind::bring, .rank = member->place().rank});
+       }},
+      {"claim", [&] { send_frame({.kind = Kind::leave, .rank = 0}); }},
+      {"hello-twice", [&] { send_frame({.kind = Kind::hello, .rank = member->place().rank}); }},
+      {"nowhere",
+       [&] {
+         send_bring(member->place().rank, {0, 70000});
+       }},
+      {"elsewhere", [&] { send_bring(member->place().rank, {0}); }},
+      {"flood", [&] { flood_descriptors(); }},
+      {"say", [&] { say_lines(rank); }},
+      {"pid",
+       [&] {
+         std::printf("%d\n", ::getpid());
+         std::fflush(stdout);
+       }},
+      {"forked", [&] { use_after_fork(*member); }},
+      {"again",
+       [&] { EXPECT(Member::from_environment().error().status.code() == Code::already_exists); }},
       {"stubborn", [&] { ::signal(SIGTERM, SIG_IGN); }},
   };
   // "3:word" is for rank 3, "!3:word" for all others.

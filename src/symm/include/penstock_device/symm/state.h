@@ -8,15 +8,16 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 namespace penstock::device {
 
-inline constexpr uint32_t kSymmVersion = 1;
-inline constexpr uint32_t kSymmTeamsMax = 128;
+constexpr uint32_t kSymmVersion = 1;
+constexpr uint32_t kSymmTeamsMax = 128;
 // PEs that reach each other's GPU memory: each has a word in every other one's, so that a barrier
 // is one step.
-inline constexpr uint32_t kSymmNearMax = 64;
-inline constexpr uint32_t kSymmScratchWords = 16;
+constexpr uint32_t kSymmNearMax = 64;
+constexpr uint32_t kSymmScratchWords = 16;
 
 // A word with a cache line of its own, which one PE writes and another one reads.
 struct alignas(64) SymmFlag {

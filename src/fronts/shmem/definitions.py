@@ -24,6 +24,7 @@ def passed(function):
     first = [f'"{function.name}"']
     if with_context:
         first.append("ctx" if function.context else "SHMEM_CTX_DEFAULT")
+    names = [f"shmem::plain({name})" if name in ("ivar", "ivars") else name for name in names]
     if function.element.startswith("block"):
         bits = function.element.removeprefix("block")
         names = [f"shmem::as<{bits}>({name})" if name in POINTERS else name for name in names]

@@ -30,8 +30,8 @@ void complete_at(const char* call, shmem_ctx_t ctx, int pe) {
   all.quiet();
 }
 
-void lock_failed(const char* call, Status status, const long* lock) {
-  check_asked(call, status, {lock, sizeof *lock, 0, sizeof *lock});
+void lock_failed(const char* call, Status status, const volatile long* lock) {
+  check_asked(call, status, {const_cast<const long*>(lock), sizeof *lock, 0, sizeof *lock});
 }
 
 }  // namespace
@@ -138,13 +138,13 @@ SHMEM_DEFINE void pshmem_ctx_signal_add(shmem_ctx_t ctx, uint64_t* sig_addr, uin
 }
 SHMEM_ALIAS(shmem_ctx_signal_add);
 
-SHMEM_DEFINE void pshmem_wait(long* ivar, long cmp_value) {
-  shmem::wait_until("shmem_wait", ivar, SHMEM_CMP_NE, cmp_value);
+SHMEM_DEFINE void pshmem_wait(volatile long* ivar, long cmp_value) {
+  shmem::wait_until("shmem_wait", shmem::plain(ivar), SHMEM_CMP_NE, cmp_value);
 }
 SHMEM_ALIAS(shmem_wait);
 
-SHMEM_DEFINE void pshmem_wait_until(long* ivar, int cmp, long cmp_value) {
-  shmem::wait_until("shmem_wait_until", ivar, cmp, cmp_value);
+SHMEM_DEFINE void pshmem_wait_until(volatile long* ivar, int cmp, long cmp_value) {
+  shmem::wait_until("shmem_wait_until", shmem::plain(ivar), cmp, cmp_value);
 }
 SHMEM_ALIAS(shmem_wait_until);
 
@@ -153,23 +153,24 @@ SHMEM_DEFINE long pshmem_swap(long* dest, long value, int pe) {
 }
 SHMEM_ALIAS(shmem_swap);
 
-SHMEM_DEFINE void pshmem_set_lock(long* lock) {
+SHMEM_DEFINE void pshmem_set_lock(volatile long* lock) {
   auto& all = shmem::group("shmem_set_lock");
-  const penstock::Status locked = penstock::symm::set_lock(all, lock);
+  const penstock::Status locked = penstock::symm::set_lock(all, shmem::plain(lock));
   if (!locked.ok()) shmem::lock_failed("shmem_set_lock", locked, lock);
 }
 SHMEM_ALIAS(shmem_set_lock);
 
-SHMEM_DEFINE int pshmem_test_lock(long* lock) {
-  const auto is_locked = penstock::symm::test_lock(shmem::group("shmem_test_lock"), lock);
+SHMEM_DEFINE int pshmem_test_lock(volatile long* lock) {
+  const auto is_locked =
+      penstock::symm::test_lock(shmem::group("shmem_test_lock"), shmem::plain(lock));
   if (!is_locked) shmem::lock_failed("shmem_test_lock", is_locked.error(), lock);
   return *is_locked ? 0 : 1;
 }
 SHMEM_ALIAS(shmem_test_lock);
 
-SHMEM_DEFINE void pshmem_clear_lock(long* lock) {
+SHMEM_DEFINE void pshmem_clear_lock(volatile long* lock) {
   auto& all = shmem::group("shmem_clear_lock");
-  const penstock::Status cleared = penstock::symm::clear_lock(all, lock);
+  const penstock::Status cleared = penstock::symm::clear_lock(all, shmem::plain(lock));
   if (!cleared.ok()) shmem::lock_failed("shmem_clear_lock", cleared, lock);
 }
 SHMEM_ALIAS(shmem_clear_lock);

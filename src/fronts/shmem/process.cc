@@ -103,7 +103,7 @@ int Process::exit_code_of_end() const {
   const auto end = member->first_end();
   if (!end) return limits::kFaultExitCode;
   const int code = end->how == job::How::killed ? kSignalBase + end->code : end->code;
-  return code != 0 ? code : 1;
+  return code != 0 || end->how == job::How::aborted ? code : 1;
 }
 
 }  // namespace penstock::shmem

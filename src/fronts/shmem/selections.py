@@ -35,8 +35,8 @@ def association(operation):
     deciding, _ = functions.split_arguments(operation.arguments)[operation.decided_by]
     if deciding.startswith("const"):
         return f"SHMEM_CONST_{operation.types_name}_"
-    if operation.types_name == "SYNC":
-        return "SHMEM_VOLATILE_SYNC_"
+    if deciding.startswith("volatile"):
+        return f"SHMEM_VOLATILE_{operation.types_name}_"
     return f"SHMEM_{operation.types_name}_"
 
 
@@ -125,6 +125,40 @@ def overload(operation):
             f"\nSHMEM_FOR_{operation.types_name}_({macro})\n#undef {macro}\n")
 
 
+# What C calls double _Complex, which compilers have in C++, too. Programs use it there with their own <complex.h>.
+C_COMPLEX = """\
+/* The complex types of C, of the same layout: programs that are C and C++ use them in both. */
+#ifdef __GNUC__
+__extension__ typedef __complex__ double shmem_c_complexd_t;
+__extension__ typedef __complex__ float shmem_c_complexf_t;
+"""
+
+
+def for_c_complex(function):
+    """An overload of a function with complex numbers, for those of C."""
+    def kind_in_c(kind):
+        return kind.replace("shmem_complex", "shmem_c_complex")
+
+    def passed(kind, name):
+        return f"reinterpret_cast<{kind}>({name})" if "complex" in kind else name
+
+    parameters = ", ".join(functions.declare(kind_in_c(kind), name) for kind, name in function.arguments)
+    arguments = ", ".join(passed(kind, name) for kind, name in function.arguments)
+    back = "" if function.result == "void" else "return "
+    head = headers.wrapped(f"inline {function.result} {function.name}({parameters})", " {")
+    lines = [head, headers.wrapped(f"  {back}{function.name}({arguments})", ";"), "}"]
+    generic = function.operation.generic
+    if generic:
+        lines += [headers.wrapped(f"inline {function.result} shmem_{generic}({parameters})", " {"),
+                  headers.wrapped(f"  {back}{function.name}({arguments})", ";"), "}"]
+    return "\n".join(lines)
+
+
+def c_complex():
+    found = [function for function in functions.all_functions() if function.element in table.COMPLEX]
+    return C_COMPLEX + "\n".join(for_c_complex(function) for function in found) + "\n#endif"
+
+
 def overloads_h():
     operations = headers.generic_operations()
     used = sorted({operation.types_name for operation in operations})
@@ -154,6 +188,8 @@ inline int shmem_sync(shmem_team_t team) {{
   return shmem_team_sync(team);
 }}
 {contexts}
+
+{c_complex()}
 
 {undefined}
 

@@ -56,7 +56,8 @@ REAL = ["float", "double", "longdouble"]
 RMA = [name for name in TYPES if name not in COMPLEX]
 AMO = ["int", "long", "longlong", "uint", "ulong", "ulonglong", "int32", "int64", "uint32", "uint64", "size", "ptrdiff"]
 EXTENDED_AMO = ["float", "double"] + AMO
-BITWISE_AMO = ["uint", "ulong", "ulonglong", "int32", "int64", "uint32", "uint64"]
+# Open MPI has the signed types, too.
+BITWISE_AMO = ["int", "long", "longlong", "uint", "ulong", "ulonglong", "int32", "int64", "uint32", "uint64"]
 SYNC = ["short", "int", "long", "longlong", "ushort", "uint", "ulong", "ulonglong", "int32", "int64", "uint32",
         "uint64", "size", "ptrdiff"]
 OLD_INTEGERS = ["short", "int", "long", "longlong"]
@@ -218,13 +219,14 @@ def waiting(name, result, arguments):
     return Operation("{}_" + name, result=result, arguments=arguments, call=name, generic=name, **sets("SYNC"))
 
 
-MANY = "T *ivars, size_t nelems"
+# Older programs have them volatile, newer ones not: so both may.
+MANY = "volatile T *ivars, size_t nelems"
 
 WAITS = [
     operation
     for way, whether in (("wait_until", "void"), ("test", "int"))
     for operation in (
-        waiting(way, whether, "T *ivar, int cmp, T cmp_value"),
+        waiting(way, whether, "volatile T *ivar, int cmp, T cmp_value"),
         waiting(way + "_all", whether, f"{MANY}, const int *status, int cmp, T cmp_value"),
         waiting(way + "_any", "size_t", f"{MANY}, const int *status, int cmp, T cmp_value"),
         waiting(way + "_some", "size_t", f"{MANY}, size_t *indices, const int *status, int cmp, T cmp_value"),
@@ -235,7 +237,7 @@ WAITS = [
 ]
 
 OLD_WAITS = [
-    Operation("{}_wait", OLD_INTEGERS, "void", "T *ivar, T cmp_value", call="wait_for_change", deprecated=True),
+    Operation("{}_wait", OLD_INTEGERS, "void", "volatile T *ivar, T cmp_value", call="wait_for_change", deprecated=True),
 ]
 
 
@@ -374,7 +376,7 @@ void shmem_ctx_signal_add(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, 
 cmp is one of SHMEM_CMP_EQ to SHMEM_CMP_LE. Of many words, those count whose status is 0, or all if status is NULL.
 _any gives the index of one that compares, SIZE_MAX when none counts (or, of a test, compares); _some gives how many
 compare, and puts their indices into indices.""", WAITS + OLD_WAITS, """\
-deprecated void shmem_wait(long *ivar, long cmp_value)"""),
+deprecated void shmem_wait(volatile long *ivar, long cmp_value)"""),
     Section("Order and completion", "", [], """\
 void shmem_fence(void)
 void shmem_ctx_fence(shmem_ctx_t ctx)
@@ -396,9 +398,9 @@ Of the PEs up to this one (inscan), or before it (exscan).""", SCANS),
     Section("Collective operations of an active set", "", OLD_COLLECTIVES),
     Section("Reductions of an active set", "", OLD_REDUCES),
     Section("Locks", "A long in symmetric memory, 0 at first. Not recursive.", [], """\
-void shmem_set_lock(long *lock)
-int shmem_test_lock(long *lock)
-void shmem_clear_lock(long *lock)"""),
+void shmem_set_lock(volatile long *lock)
+int shmem_test_lock(volatile long *lock)
+void shmem_clear_lock(volatile long *lock)"""),
     Section("Profiling", "", [], "void shmem_pcontrol(int level, ...)"),
     Section("Caches, of machines that had to be told", "Do nothing.", [], """\
 deprecated void shmem_set_cache_inv(void)
@@ -411,7 +413,7 @@ deprecated void shmem_udcflush_line(void *dest)"""),
 
 # Functions that have the name of a selection by type: declared for C before C11 only, there for all.
 BEFORE_C11 = """\
-void shmem_wait_until(long *ivar, int cmp, long cmp_value)
+void shmem_wait_until(volatile long *ivar, int cmp, long cmp_value)
 long shmem_swap(long *dest, long value, int pe)"""
 
 COMPARISONS = ["EQ", "NE", "GT", "GE", "LT", "LE"]

@@ -33,6 +33,12 @@ bool compares(T found, int cmp, T value) {
   }
 }
 
+// Words are looked at by atomic loads, so that programs need not have them volatile, and may.
+template <class T>
+T* plain(volatile T* word) {
+  return const_cast<T*>(word);
+}
+
 // Pairs with the release of who wrote the word: what was put before it is seen after.
 template <class T>
 T look(const T* word) {

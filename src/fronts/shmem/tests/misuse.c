@@ -114,6 +114,10 @@ static void ends(const char* what, int me, int pes) {
     if (is_last) shmem_global_exit(7);
     shmem_barrier_all();
   }
+  if (is(what, "global_exit_well")) {
+    if (is_last) shmem_global_exit(0);
+    shmem_barrier_all();
+  }
   if (is(what, "no_finalize")) {
     /* Ends well: all are finalized as they exit. A child is none of them. */
     const pid_t child = fork();

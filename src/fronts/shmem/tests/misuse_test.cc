@@ -98,6 +98,12 @@ TEST(GlobalExit, ends_all_with_its_code_and_what_was_printed) {
   EXPECT_THAT(ended.errors, Not(HasSubstr("waits for")));
 }
 
+TEST(GlobalExit, of_zero_ends_all_well) {
+  const Ended ended = run({3, {SHMEM_misuse, "global_exit_well"}});
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.errors, "");
+}
+
 TEST(ExitWithoutFinalize, finalizes_and_ends_well) {
   const Ended ended = run({3, {SHMEM_misuse, "no_finalize"}});
   EXPECT_EQ(ended.code, 0) << ended.errors;

@@ -42,6 +42,11 @@ TEST(Profiling, own_definition_takes_the_place_of_a_call) {
   EXPECT_EQ(ended.code, 0) << ended.errors;
 }
 
+TEST(Cxx, takes_what_comes_from_c) {
+  const Ended ended = run({2, {SHMEM_c_in_cxx}});
+  EXPECT_EQ(ended.code, 0) << ended.errors;
+}
+
 TEST(Environment, tells_version_and_variables_when_asked) {
   const Ended ended =
       run({2, {SHMEM_misuse}, {{"SHMEM_VERSION", ""}, {"SMA_INFO", "1"}, {"SHMEM_DEBUG", "1"}}});

@@ -7,9 +7,11 @@
 
 #include "penstock_device/symm/address.h"
 #include "penstock_device/symm/atomics.h"
+#include "penstock_device/symm/collectives.h"
 #include "penstock_device/symm/copy.h"
 #include "penstock_device/symm/memory.h"
 #include "penstock_device/symm/primitives.h"
+#include "penstock_device/symm/reduce.h"
 #include "penstock_device/symm/signal.h"
 #include "penstock_device/symm/state.h"
 #include "penstock_device/symm/sync.h"

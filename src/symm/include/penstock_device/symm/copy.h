@@ -71,8 +71,8 @@ PENSTOCK_DEVICE void copy_tiles(T* to, const T* from, uint64_t count, Share shar
     const uint64_t begin = tile * kTile + share.lane;
     const T* const source = from + begin;
     T* const target = to + begin;
-    T word[kInFlight];
     if (count - tile * kTile >= kTile) {
+      T word[kInFlight];
       PENSTOCK_UNROLL
       for (uint32_t k = 0; k < kInFlight; ++k) {
         word[k] = Loads<kSource>::load(source + k * kLanes);
@@ -80,9 +80,10 @@ PENSTOCK_DEVICE void copy_tiles(T* to, const T* from, uint64_t count, Share shar
       PENSTOCK_UNROLL
       for (uint32_t k = 0; k < kInFlight; ++k) store_weak(target + k * kLanes, word[k]);
     } else {
-      // Fewer words, still with one latency only.
+      // Fewer words, still with one latency only. What has no value would be kept over all loops.
       const auto left =
           static_cast<int32_t>(count - tile * kTile) - static_cast<int32_t>(share.lane);
+      T word[kInFlight] = {};
       PENSTOCK_UNROLL
       for (int32_t k = 0; k < static_cast<int32_t>(kInFlight); ++k) {
         if (k * static_cast<int32_t>(kLanes) < left) {
@@ -186,7 +187,7 @@ PENSTOCK_DEVICE void copy_strided(T* to, const T* from, Strides strides, uint64_
   PENSTOCK_NOT_UNROLLED
   for (int64_t i = Company<kScope>::rank(); i < static_cast<int64_t>(count);
        i += step * kSymmInFlight) {
-    T word[kSymmInFlight];
+    T word[kSymmInFlight] = {};
     PENSTOCK_UNROLL
     for (int64_t k = 0; k < static_cast<int64_t>(kSymmInFlight); ++k) {
       const int64_t at = i + k * step;

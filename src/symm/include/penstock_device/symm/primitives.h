@@ -59,6 +59,18 @@ struct WordOf<8> {
 template <class T>
 using Word = typename WordOf<sizeof(T)>::type;
 
+// The same, and a unit for 16 bytes.
+template <int kBytes>
+struct ElementOf {
+  using type = typename WordOf<kBytes>::type;
+};
+template <>
+struct ElementOf<16> {
+  using type = SymmUnit;
+};
+template <class T>
+using Element = typename ElementOf<sizeof(T)>::type;
+
 template <class To, class From>
 PENSTOCK_DEVICE To bits_as(const From& from) {
   static_assert(sizeof(To) == sizeof(From), "the same bits");

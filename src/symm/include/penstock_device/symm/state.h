@@ -39,10 +39,10 @@ struct SymmControl {
 struct SymmTeam {
   int32_t start;
   int32_t stride;
-  int32_t size;    // 0: there is none of this number
-  int32_t index;   // of this PE
-  uint64_t syncs;  // made by kernels so far, by one thread at a time
-  uint64_t reserved;
+  int32_t size;            // 0: there is none of this number
+  int32_t index;           // of this PE
+  uint64_t syncs;          // made by kernels so far, by one thread at a time
+  uint64_t small_reduces;  // made so far: which half of the scratch words is next
 };
 
 // 128 bytes: kernels read it from constant memory. Nothing in it changes while kernels run.
@@ -73,6 +73,7 @@ enum SymmFailure : uint32_t {
   kSymmNoSuchPe = 3,
   kSymmNotReady =
       4,  // a call before the library was initialised, or by a module that it does not know
+  kSymmAskedToEnd = 5,  // the kernel called for the end of the job
 };
 
 }  // namespace penstock::device

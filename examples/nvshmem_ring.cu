@@ -1,19 +1,20 @@
-// The usual first program for NVSHMEM: each PE's kernel puts its number into its right neighbour's memory.
+// The usual first program for NVSHMEM: each PE's kernel puts its number into its right neighbour's
+// memory.
 //
-//   nvcc -x cu -arch=sm_90 -rdc=true -I$NVSHMEM_HOME/include -L$NVSHMEM_HOME/lib nvshmem_ring.cu -o ring -lnvshmem -lcuda
-//   nvshmrun -np 2 ./ring
+//   nvcc -x cu -arch=sm_90 -rdc=true -I$NVSHMEM_HOME/include -L$NVSHMEM_HOME/lib nvshmem_ring.cu -o
+//   ring -lnvshmem -lcuda nvshmrun -np 2 ./ring
 #include <cstdio>
 #include <cuda_runtime.h>
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
-#define CHECK_CUDA(call)                                                              \
-  do {                                                                                \
-    const cudaError_t result = (call);                                                \
-    if (result != cudaSuccess) {                                                      \
-      std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(result));            \
-      nvshmem_global_exit(1);                                                         \
-    }                                                                                 \
+#define CHECK_CUDA(call)                                                   \
+  do {                                                                     \
+    const cudaError_t result = (call);                                     \
+    if (result != cudaSuccess) {                                           \
+      std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(result)); \
+      nvshmem_global_exit(1);                                              \
+    }                                                                      \
   } while (false)
 
 __global__ void put_number(int* destination) {

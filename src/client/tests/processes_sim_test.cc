@@ -575,7 +575,7 @@ class Story {
   bool check_name(size_t process, size_t i, size_t begun, const Result<Attributes>& found,
                   AgentId session) {
     if (!found && found.error() != Code::not_found) return error("look-up", found.error());
-    const std::string wrong = names_[i].check(begun, found ? found->length : 0, session);
+    const std::string wrong = names_[i].check(begun, found ? found->length : 0, session, is_firm_);
     if (wrong.empty()) return true;
     expect("process " + std::to_string(process) + " looks up " + name(i) + ": " + wrong);
     return false;

@@ -69,7 +69,8 @@ Result<void, Failure> Launching::prepare() {
     labelled_output_ = std::make_unique<LabelledOutput>(loop_, output_.get());
     labelled_errors_ = std::make_unique<LabelledOutput>(loop_, errors_.get());
   }
-  room_ = std::make_unique<Room>(loop_, options_.size, [this](const End& end) { failed(end); });
+  room_ = std::make_unique<Room>(loop_, Room::Options{.size = options_.size, .launched = true},
+                                 [this](const End& end) { failed(end); });
   processes_.resize(options_.size);
   return {};
 }

@@ -210,6 +210,7 @@ void Room::join(uint32_t rank) {
   links_[rank].joined = true;
   ++joined_;
   if (welcome_) return welcome_one(rank);
+  if (!why_nobody_joins_.empty()) return refuse(rank, {Code::closed, why_nobody_joins_});
   if (options_.above != nullptr) return options_.above->joined(rank);
   if (joined_ == links_.size()) welcome(std::vector<uint32_t>(links_.size(), 0));
 }
@@ -346,6 +347,7 @@ void Room::hear(const EndedBody& ended) {
 
 void Room::cut_off(const std::string& why) {
   EndedBody others;
+  if (!welcome_) why_nobody_joins_ = why;
   for (uint32_t rank = 0; rank < links_.size(); ++rank) {
     Link& link = links_[rank];
     if (!welcome_) {

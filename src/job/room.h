@@ -115,6 +115,7 @@ class Room {
   std::map<uint64_t, Stranger> strangers_;
   uint64_t next_stranger_ = 1;
   uint32_t joined_ = 0;
+  std::string why_nobody_joins_;  // it was cut off before all had
   Meetings meetings_;
   std::vector<uint32_t> node_of_;           // empty until all have joined
   uint32_t node_ = 0;                       // this one's, from then on

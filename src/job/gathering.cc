@@ -139,6 +139,7 @@ Status Gathering::join(uint64_t room, uint32_t rank) {
 }
 
 void Gathering::welcome_all() {
+  ASSERT(joined_ == ranks_.size() && !complete_ && !failed_);
   complete_ = true;
   // Nodes are numbered by their first rank.
   std::map<uint64_t, uint32_t> numbers;
@@ -190,7 +191,9 @@ void Gathering::tell(uint64_t but, const EndedBody& ended) {
 void Gathering::settle() {
   const auto answers = std::exchange(answers_, {});
   const auto answer = std::exchange(answer_, nullptr);
+  ASSERT(answers.empty() == (answer == nullptr));
   for (const auto& [room, turns] : answers) {
+    ASSERT(!turns.empty());
     send(room, {.kind = Kind::answer}, holding(encode_answer(turns, answer->bytes)));
   }
 }

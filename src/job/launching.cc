@@ -245,6 +245,7 @@ void Launching::take_end(uint32_t rank) {
     return;
   }
   loop_.forget(process.token);
+  ASSERT(!process.ended && running_ > 0);
   process.ends.reset();
   process.ended = true;
   --running_;

@@ -185,12 +185,13 @@ Outcome<std::vector<Brought>> Member::Impl::exchange(const Meeting& meeting, con
     send({.kind = Kind::withdraw, .rank = place_.rank, .serial = serial}, nullptr, false);
     changed_.wait_until(lock, member_now() + kRoomAnswers, done);
   }
-  waiters_.erase(serial);
+  ASSERT(waiters_.erase(serial) == 1);
   if (!waiter.done) {
     return Failure{Code::timed_out,
                    fmt::format("meeting '{}': the room of the job does not answer", meeting.name)};
   }
   if (!waiter.failure.status.ok()) return std::move(waiter.failure);
+  ASSERT(waiter.brought.size() == meeting.ranks.size());
   return std::move(waiter.brought);
 }
 

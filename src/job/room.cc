@@ -207,8 +207,10 @@ Status Room::greet(uint32_t rank, const Frame& frame) {
 }
 
 void Room::join(uint32_t rank) {
+  ASSERT(links_[rank].connection && !links_[rank].joined);
   links_[rank].joined = true;
   ++joined_;
+  ASSERT(joined_ <= links_.size());
   if (welcome_) return welcome_one(rank);
   if (!why_nobody_joins_.empty()) return refuse(rank, {Code::closed, why_nobody_joins_});
   if (options_.above != nullptr) return options_.above->joined(rank);
@@ -241,6 +243,7 @@ void Room::refuse(uint32_t rank, const FailedBody& why) {
 }
 
 void Room::leave(uint32_t rank) {
+  ASSERT(links_[rank].joined && !links_[rank].left);
   links_[rank].left = true;
   links_[rank].away.clear();
   known_.left.push_back(rank);
@@ -276,6 +279,7 @@ Status Room::take_bring(uint32_t rank, Frame& frame) {
 }
 
 Status Room::bring_away(const Turn& turn, Frame& frame, std::vector<uint32_t> ranks) {
+  ASSERT(options_.above != nullptr && is_away(ranks));
   auto& away = links_[turn.rank].away;
   if (away.contains(turn.serial)) return Code::bad_message;
   if (away.size() >= limits::kMeetingsAtOnceMax) {
@@ -459,6 +463,7 @@ void Room::announce_soon(Loop::Moment moment) {
 }
 
 void Room::announce() {
+  ASSERT(!untold_.ends.empty() || !untold_.left.empty());
   const auto content = content_of(encode(untold_));
   untold_ = {};
   for (uint32_t rank = 0; rank < links_.size(); ++rank) {

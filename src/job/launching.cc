@@ -39,6 +39,7 @@ Launching::~Launching() {
     }
   }
   if (files_.rlim_max > 0) ::setrlimit(RLIMIT_NOFILE, &files_);
+  if (of_children_) ::sigaction(SIGCHLD, &*of_children_, nullptr);
   if (!masked_) return;
   // Those that came meanwhile were for the job.
   const timespec now{};
@@ -91,6 +92,15 @@ Result<void, Failure> Launching::raise_limits() {
 }
 
 Result<void, Failure> Launching::watch_signals() {
+  // Who started this process may not want to hear of children; the launcher does.
+  struct sigaction children {};
+  ::sigaction(SIGCHLD, nullptr, &children);
+  if (children.sa_handler == SIG_IGN || (children.sa_flags & SA_NOCLDWAIT) != 0) {
+    of_children_ = children;
+    struct sigaction usual {};
+    usual.sa_handler = SIG_DFL;
+    ::sigaction(SIGCHLD, &usual, nullptr);
+  }
   sigset_t passed;
   ::sigemptyset(&passed);
   if (options_.signals) {

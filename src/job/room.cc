@@ -201,6 +201,13 @@ Status Room::act(uint32_t rank, Frame& frame) {
 Status Room::greet(uint32_t rank, const Frame& frame) {
   const auto hello = decode_hello(frame.body);
   if (!hello || hello->rank != rank || hello->size != links_.size()) return Code::bad_message;
+  if (links_[rank].left) {
+    // A script that starts one program of the job after the other.
+    const std::string text = fmt::format("rank {} has joined and left the job already", rank);
+    send(rank, {.kind = Kind::refused, .rank = rank},
+         content_of(encode(FailedBody{Code::already_exists, text})));
+    return {};
+  }
   if (links_[rank].joined) return Code::bad_message;
   join(rank);
   return {};

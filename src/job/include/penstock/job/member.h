@@ -87,7 +87,8 @@ class Member {
   // The number of ranks that ended before they left: waits poll it. Pairs with what is told by
   // first_end(): who sees a number there finds the end here. It never goes down.
   const std::atomic<uint32_t>& trouble() const;
-  // The first end that this process was told of.
+  // The first end that this process was told of. One of the own rank: the room is gone, or has
+  // dropped this process; nothing more will be told.
   std::optional<End> first_end() const;
   std::vector<End> ends() const;
   // Whether it takes part no more: it ended or left.

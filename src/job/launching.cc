@@ -39,6 +39,7 @@ Launching::~Launching() {
     }
   }
   if (files_.rlim_max > 0) ::setrlimit(RLIMIT_NOFILE, &files_);
+  if (of_children_) ::sigaction(SIGCHLD, &*of_children_, nullptr);
   if (!masked_) return;
   // Those that came meanwhile were for the job.
   const timespec now{};
@@ -69,7 +70,8 @@ Result<void, Failure> Launching::prepare() {
     labelled_output_ = std::make_unique<LabelledOutput>(loop_, output_.get());
     labelled_errors_ = std::make_unique<LabelledOutput>(loop_, errors_.get());
   }
-  room_ = std::make_unique<Room>(loop_, options_.size, [this](const End& end) { failed(end); });
+  room_ = std::make_unique<Room>(loop_, Room::Options{.size = options_.size, .launched = true},
+                                 [this](const End& end) { failed(end); });
   processes_.resize(options_.size);
   return {};
 }
@@ -90,6 +92,15 @@ Result<void, Failure> Launching::raise_limits() {
 }
 
 Result<void, Failure> Launching::watch_signals() {
+  // Who started this process may not want to hear of children; the launcher does.
+  struct sigaction children {};
+  ::sigaction(SIGCHLD, nullptr, &children);
+  if (children.sa_handler == SIG_IGN || (children.sa_flags & SA_NOCLDWAIT) != 0) {
+    of_children_ = children;
+    struct sigaction usual {};
+    usual.sa_handler = SIG_DFL;
+    ::sigaction(SIGCHLD, &usual, nullptr);
+  }
   sigset_t passed;
   ::sigemptyset(&passed);
   if (options_.signals) {
@@ -244,6 +255,7 @@ void Launching::take_end(uint32_t rank) {
     return;
   }
   loop_.forget(process.token);
+  ASSERT(!process.ended && running_ > 0);
   process.ends.reset();
   process.ended = true;
   --running_;

@@ -71,7 +71,8 @@ class Launching {
   sigset_t mask_{};  // as it was before
   sigset_t blocked_{};
   bool masked_ = false;
-  rlimit files_{};  // the same
+  std::optional<struct sigaction> of_children_;  // as it was, where it kept ends from being told
+  rlimit files_{};                               // the same
 };
 
 }  // namespace penstock::job

@@ -91,6 +91,7 @@ Status Meetings::bring(uint32_t rank, uint64_t serial, const BringBody& body,
 
 void Meetings::complete(Halls::iterator at) {
   Hall& hall = at->second;
+  ASSERT(hall.present == hall.ranks.size());
   auto content = std::make_shared<Content>();
   ByteWriter to;
   to.number(static_cast<uint32_t>(hall.ranks.size()));
@@ -115,6 +116,7 @@ void Meetings::complete(Halls::iterator at) {
 }
 
 void Meetings::fail_all(Hall& hall, const FailedBody& failed) {
+  ASSERT(failed.code != Code::ok);
   for (size_t i = 0; i < hall.ranks.size(); ++i) {
     if (!hall.came[i]) continue;
     const uint64_t serial = hall.came[i]->serial;
@@ -127,6 +129,12 @@ void Meetings::fail_all(Hall& hall, const FailedBody& failed) {
 }
 
 void Meetings::forget_if_empty(Halls::iterator at) {
+  DASSERT(at->second.present ==
+          static_cast<size_t>(std::count_if(at->second.came.begin(), at->second.came.end(),
+                                            [](const auto& came) { return came.has_value(); })));
+  DASSERT(
+      at->second.overdue_count ==
+      static_cast<size_t>(std::count(at->second.overdue.begin(), at->second.overdue.end(), true)));
   if (at->second.present == 0 && at->second.overdue_count == 0) halls_.erase(at);
 }
 
@@ -207,6 +215,7 @@ void Meetings::gone(uint32_t rank, const std::string& why) {
       if (hall.came[*index]) {
         waiting_[rank].erase(hall.came[*index]->serial);
         hall.came[*index].reset();
+        --hall.present;
       }
       if (hall.overdue_count > 0 && hall.overdue[*index]) {
         hall.overdue[*index] = false;

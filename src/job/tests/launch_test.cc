@@ -3,6 +3,7 @@
 #include "launched.h"
 
 #include <algorithm>
+#include <csignal>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -224,6 +225,22 @@ TEST(Launch, a_program_of_a_rank_is_no_rank) {
   const Launched job = launched(options);
   EXPECT_EQ(job.exit_code, 1);
   EXPECT_THAT(job.err, HasSubstr("is not the socket of the job"));
+}
+
+TEST(Launch, a_job_is_joined_once_by_each_rank) {
+  LaunchOptions options;
+  options.size = 2;
+  options.command = {"bash", "-c", "\"$0\" join all leave && \"$0\" join", JOB_RANK};
+  options.keep_going = true;
+  const Launched job = launched(options);
+  EXPECT_EQ(job.exit_code, 1);
+  EXPECT_THAT(job.err, HasSubstr("rank 1 has joined and left the job already"));
+}
+
+TEST(Launch, ends_are_told_to_a_launcher_that_was_to_hear_of_none) {
+  ::signal(SIGCHLD, SIG_IGN);
+  EXPECT_EQ(launched(ranks(2, {"1:fail"})).exit_code, 7);
+  EXPECT_EQ(::signal(SIGCHLD, SIG_DFL), SIG_IGN) << "it is as it was";
 }
 
 class HostileMember : public testing::TestWithParam<const char*> {};

@@ -213,7 +213,7 @@ TEST(Launcher, that_is_killed_is_told_to_members) {
   LauncherProcess launcher(options);
   launcher.read_until("ok\nok\n");
   launcher.kill(SIGKILL);
-  EXPECT_THAT(launcher.read_all(), HasSubstr("the launcher of the job is gone\n"));
+  EXPECT_THAT(launcher.read_all(), HasSubstr("the room of the job is gone\n"));
 }
 
 TEST(Input, of_a_terminal_is_passed_on_to_the_first_rank) {

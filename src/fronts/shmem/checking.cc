@@ -1,15 +1,14 @@
 #include "checking.h"
 
-#include <dlfcn.h>
-#include <execinfo.h>
-#include <fmt/core.h>
+#include "limits.h"
 
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <fmt/core.h>
 #include <string_view>
-
-#include "limits.h"
 
 namespace penstock::shmem {
 
@@ -20,8 +19,8 @@ namespace {
 std::chrono::seconds patience = limits::kCheckTime;
 std::array<uint64_t, symm::kTeamsMax> calls_of_team{};
 
-// What a PE says of its call, in words of the team that symm leaves to its users. There are two, used in turns: a PE that
-// is one call ahead still waits there for those that read the one before.
+// What a PE says of its call, in words of the team that symm leaves to its users. There are two,
+// used in turns: a PE that is one call ahead still waits there for those that read the one before.
 struct Said {
   static constexpr size_t kFirstWord = 4;
   static constexpr std::string_view kPrefix = "shmem_";
@@ -47,8 +46,10 @@ uint64_t place_of_call() {
   Dl_info found{};
   if (::dladdr(reinterpret_cast<const void*>(&place_of_call), &own) == 0) return 0;
   for (int i = 0; i < count; ++i) {
-    if (::dladdr(frames[static_cast<size_t>(i)], &found) == 0 || found.dli_fbase == own.dli_fbase) continue;
-    return reinterpret_cast<uintptr_t>(frames[static_cast<size_t>(i)]) - reinterpret_cast<uintptr_t>(found.dli_fbase);
+    if (::dladdr(frames[static_cast<size_t>(i)], &found) == 0 || found.dli_fbase == own.dli_fbase)
+      continue;
+    return reinterpret_cast<uintptr_t>(frames[static_cast<size_t>(i)]) -
+           reinterpret_cast<uintptr_t>(found.dli_fbase);
   }
   return 0;
 }
@@ -57,12 +58,16 @@ std::string_view without_prefix(std::string_view call) {
   return call.starts_with(Said::kPrefix) ? call.substr(Said::kPrefix.size()) : call;
 }
 
+std::string details(const Said& said) {
+  std::string text = said.place != 0 ? fmt::format("at program+0x{:x}", said.place) : "somewhere";
+  if (said.bytes != 0) text += fmt::format(" with {} bytes", said.bytes);
+  return text;
+}
+
 // It is another process's memory: nothing in it is trusted to end.
 std::string described(const Said& said) {
   const std::string_view name(said.name, ::strnlen(said.name, sizeof said.name));
-  std::string text = fmt::format("shmem_{}", name);
-  if (said.bytes != 0) text += fmt::format(" of {} bytes", said.bytes);
-  return said.place != 0 ? text + fmt::format(" at program+0x{:x}", said.place) : text;
+  return fmt::format("shmem_{} {}", name, details(said));
 }
 
 Said say(symm::TeamControl& control, const char* call, uint64_t number, uint64_t bytes) {
@@ -79,9 +84,11 @@ Said say(symm::TeamControl& control, const char* call, uint64_t number, uint64_t
 
 void begin_checking() {
   const char* const wanted = std::getenv("PENSTOCK_CHECK");
-  is_checking = wanted != nullptr && std::string_view(wanted) != "" && std::string_view(wanted) != "0";
+  is_checking =
+      wanted != nullptr && std::string_view(wanted) != "" && std::string_view(wanted) != "0";
   if (const char* const seconds = std::getenv("PENSTOCK_CHECK_SECONDS")) {
-    if (const long count = std::strtol(seconds, nullptr, 10); count > 0) patience = std::chrono::seconds(count);
+    if (const long count = std::strtol(seconds, nullptr, 10); count > 0)
+      patience = std::chrono::seconds(count);
   }
 }
 
@@ -96,14 +103,16 @@ void compare_calls(const char* call, symm::Group& group, const symm::Team& team,
     const uint32_t pe = team.set().pe(index);
     if (come.code() == Code::timed_out) {
       const Said* const before = said_by(group.control(team, index), number - 1);
-      fault(call, fmt::format("{}: PE {} has not come within {} s; {}", described(own), pe, patience.count(),
+      fault(call, fmt::format("called {}: PE {} has not come within {} s; {}", details(own), pe,
+                              patience.count(),
                               number == 1 ? "it has called nothing of this team"
                                           : "its call before was " + described(*before)));
     }
     if (!come.ok()) fault_status(call, come);
     Said theirs = *there;
     if (theirs.bytes != bytes || std::memcmp(theirs.name, own.name, sizeof own.name) != 0) {
-      fault(call, fmt::format("{}, but PE {} calls {}", described(own), pe, described(theirs)));
+      fault(call,
+            fmt::format("called {}, but PE {} calls {}", details(own), pe, described(theirs)));
     }
   }
 }

@@ -79,18 +79,23 @@ TEST_P(IsFoundByChecking, and_told_with_both_places) {
 INSTANTIATE_TEST_SUITE_P(
     Misuse, IsFoundByChecking,
     ::testing::Values(
-        Misuse{"other_call", "shmem_barrier_all at program.0x[0-9a-f]+, but PE 1 calls "
-                             "shmem_long_broadcast of 8 bytes at program.0x"
-                             "|shmem_long_broadcast of 8 bytes at program.0x[0-9a-f]+, but PE 0 calls "
-                             "shmem_barrier_all at program.0x"},
-        Misuse{"other_size", "shmem_malloc of 10[01] bytes at program.0x[0-9a-f]+, but PE [01] "
-                             "calls shmem_malloc of 10"},
+        Misuse{"other_call",
+               "shmem_barrier_all: called at program.0x[0-9a-f]+, but PE 1 calls "
+               "shmem_long_broadcast at program.0x[0-9a-f]+ with 8 bytes"
+               "|shmem_long_broadcast: called at program.0x[0-9a-f]+ with 8 bytes, but "
+               "PE 0 calls shmem_barrier_all at program.0x"},
+        Misuse{"other_size",
+               "shmem_malloc: called at program.0x[0-9a-f]+ with 10[01] bytes, but PE "
+               "[01] calls shmem_malloc at program.0x[0-9a-f]+ with 10"},
         Misuse{"other_order",
-               "shmem_long_sum_reduce of [0-9]+ bytes at .*, but PE [01] calls shmem_long_sum_reduce of "},
-        Misuse{"no_call", "shmem_sync_all at program.0x[0-9a-f]+: PE 0 has not come within 1 s; its "
-                          "call before was shmem_team_split_strided at program"},
+               "shmem_long_sum_reduce: called at .*, but PE [01] calls "
+               "shmem_long_sum_reduce at program"},
+        Misuse{"no_call",
+               "shmem_sync_all: called at program.0x[0-9a-f]+: PE 0 has not come within 1 "
+               "s; its call before was shmem_team_split_strided at program"},
         Misuse{"finalized_early",
-               "shmem_(barrier_all|finalize) at .*, but PE [01] calls shmem_(barrier_all|finalize)"}),
+               "shmem_(barrier_all|finalize): called at .*, but PE [01] calls "
+               "shmem_(barrier_all|finalize) at program"}),
     [](const auto& tried) { return tried.param.name; });
 
 TEST(Checking, finds_no_differences_where_there_are_none) {

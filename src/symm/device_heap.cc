@@ -17,6 +17,10 @@ namespace {
 constexpr uint64_t kTeamsAt = sizeof(SymmControl);
 constexpr uint64_t kFirstPlace = kTeamsAt + device::kSymmTeamsMax * sizeof(SymmTeam);
 
+// Of the host, for kernels: whether somebody has ended, and what a kernel reports, apart from it.
+constexpr uint64_t kFailureAt = 64;
+constexpr uint64_t kHostBytes = 128;
+
 // What a PE tells the others first.
 struct HeapFacts {
   uint64_t version = device::kSymmVersion;
@@ -108,8 +112,7 @@ DeviceHeap::DeviceHeap(Group& group, gpu::SymmetricDevice& device,
 DeviceHeap::~DeviceHeap() = default;
 
 Outcome<void> DeviceHeap::begin() {
-  TRY_ASSIGN(const MutableBytes words, device_.host_words(2 * sizeof(uint32_t)));
-  auto* const host = reinterpret_cast<uint32_t*>(words.data());
+  TRY_ASSIGN(const MutableBytes words, device_.host_words(kHostBytes));
   state_.version = device::kSymmVersion;
   state_.bytes = sizeof state_;
   state_.me = static_cast<int32_t>(group_.me());
@@ -121,8 +124,8 @@ Outcome<void> DeviceHeap::begin() {
   for (uint32_t pe = 0; pe < group_.size(); ++pe)
     state_.near_pes[pe / 64] |= uint64_t{1} << (pe % 64);
   state_.teams = reinterpret_cast<SymmTeam*>(memory_.own + kTeamsAt);
-  state_.trouble = &host[0];
-  state_.failure = &host[1];
+  state_.trouble = reinterpret_cast<const uint32_t*>(words.data());
+  state_.failure = reinterpret_cast<uint32_t*>(words.data() + kFailureAt);
   for (const Team* const team : {&group_.world(), &group_.node()}) {
     if (const Status told = tell_of(*team); !told.ok()) {
       return Failure{told, fmt::format("GPU {}: its teams cannot be written", device_.id().value)};

@@ -6,6 +6,7 @@
 #include "penstock/symm/atomics.h"
 #include "penstock/symm/collectives.h"
 #include "penstock/symm/device_heap.h"
+#include "penstock/symm/device_streams.h"
 #include "penstock/symm/group.h"
 #include "penstock/symm/heap.h"
 #include "penstock/symm/lock.h"

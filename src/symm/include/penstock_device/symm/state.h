@@ -8,15 +8,16 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 namespace penstock::device {
 
-inline constexpr uint32_t kSymmVersion = 1;
-inline constexpr uint32_t kSymmTeamsMax = 128;
+constexpr uint32_t kSymmVersion = 1;
+constexpr uint32_t kSymmTeamsMax = 128;
 // PEs that reach each other's GPU memory: each has a word in every other one's, so that a barrier
 // is one step.
-inline constexpr uint32_t kSymmNearMax = 64;
-inline constexpr uint32_t kSymmScratchWords = 16;
+constexpr uint32_t kSymmNearMax = 64;
+constexpr uint32_t kSymmScratchWords = 16;
 
 // A word with a cache line of its own, which one PE writes and another one reads.
 struct alignas(64) SymmFlag {
@@ -38,10 +39,10 @@ struct SymmControl {
 struct SymmTeam {
   int32_t start;
   int32_t stride;
-  int32_t size;    // 0: there is none of this number
-  int32_t index;   // of this PE
-  uint64_t syncs;  // made by kernels so far, by one thread at a time
-  uint64_t reserved;
+  int32_t size;            // 0: there is none of this number
+  int32_t index;           // of this PE
+  uint64_t syncs;          // made by kernels so far, by one thread at a time
+  uint64_t small_reduces;  // made so far: which half of the scratch words is next
 };
 
 // 128 bytes: kernels read it from constant memory. Nothing in it changes while kernels run.
@@ -72,6 +73,7 @@ enum SymmFailure : uint32_t {
   kSymmNoSuchPe = 3,
   kSymmNotReady =
       4,  // a call before the library was initialised, or by a module that it does not know
+  kSymmAskedToEnd = 5,  // the kernel called for the end of the job
 };
 
 }  // namespace penstock::device

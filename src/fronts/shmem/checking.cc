@@ -9,6 +9,7 @@
 #include <execinfo.h>
 #include <fmt/core.h>
 #include <string_view>
+#include <sys/auxv.h>
 
 namespace penstock::shmem {
 
@@ -38,18 +39,17 @@ Said* said_by(symm::TeamControl& control, uint64_t number) {
   return reinterpret_cast<Said*>(words) + number % 2;
 }
 
-// Where the program called: the first address on the stack that is not of this library.
+// Where the program called, in its file: the first address on the stack that is the program's own.
 uint64_t place_of_call() {
   std::array<void*, 32> frames;
   const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
-  Dl_info own{};
+  Dl_info program{};
   Dl_info found{};
-  if (::dladdr(reinterpret_cast<const void*>(&place_of_call), &own) == 0) return 0;
+  if (::dladdr(reinterpret_cast<void*>(::getauxval(AT_PHDR)), &program) == 0) return 0;
   for (int i = 0; i < count; ++i) {
-    if (::dladdr(frames[static_cast<size_t>(i)], &found) == 0 || found.dli_fbase == own.dli_fbase)
-      continue;
-    return reinterpret_cast<uintptr_t>(frames[static_cast<size_t>(i)]) -
-           reinterpret_cast<uintptr_t>(found.dli_fbase);
+    void* const frame = frames[static_cast<size_t>(i)];
+    if (::dladdr(frame, &found) == 0 || found.dli_fbase != program.dli_fbase) continue;
+    return reinterpret_cast<uintptr_t>(frame) - reinterpret_cast<uintptr_t>(found.dli_fbase);
   }
   return 0;
 }

@@ -27,6 +27,7 @@ struct Device {
   CudaMemory& memory;
   DeviceId id;
   CUcontext context;
+  CUstream stream;  // as long as the process
 
   const Driver& driver() const { return memory.driver(); }
 };
@@ -69,8 +70,8 @@ class CudaWindow final : public Window {
     CUresult result = device_.driver().cuMemCreate(&handle, length, &properties, 0);
     if (result != CUDA_SUCCESS) return failure_of(device_.driver(), what, result);
     TRY(place(offset, length, handle, what));
-    result = device_.driver().cuMemsetD8Async(begin_ + offset, 0, length, nullptr);
-    if (result == CUDA_SUCCESS) result = device_.driver().cuStreamSynchronize(nullptr);
+    result = device_.driver().cuMemsetD8Async(begin_ + offset, 0, length, device_.stream);
+    if (result == CUDA_SUCCESS) result = device_.driver().cuStreamSynchronize(device_.stream);
     int fd = -1;
     if (result == CUDA_SUCCESS) {
       result = device_.driver().cuMemExportToShareableHandle(
@@ -174,6 +175,8 @@ class CudaSymmetricDevice final : public SymmetricDevice {
     return {};
   }
 
+  DeviceStream own_stream() const override { return device_.stream; }
+
   Status launch(const Launch& launch) override {
     const auto kernel = kernels_.find(launch.kernel);
     if (kernel == kernels_.end()) return Code::not_found;
@@ -187,6 +190,12 @@ class CudaSymmetricDevice final : public SymmetricDevice {
     const ScopeOfLaunch scope(device_.driver(), device_.context);
     return status_of(device_.driver().cuMemcpyAsync(device_address(to), device_address(from), bytes,
                                                     cuda_stream(stream)));
+  }
+
+  Status fill_zeros(void* to, uint64_t bytes, DeviceStream stream) override {
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    return status_of(
+        device_.driver().cuMemsetD8Async(device_address(to), 0, bytes, cuda_stream(stream)));
   }
 
   Status synchronize(DeviceStream stream) override {
@@ -238,8 +247,15 @@ Outcome<DeviceId> current_device() {
 Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(DeviceId device) {
   TRY_ASSIGN(CudaMemory* const memory, cuda());
   TRY_ASSIGN(const Context context, memory->context(device));
+  const ContextScope scope(memory->driver(), context.context);
+  CUstream stream = nullptr;
+  const CUresult made =
+      memory->driver().cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0);
+  if (made != CUDA_SUCCESS) {
+    return failure_of(memory->driver(), fmt::format("GPU {}: make a stream", device.value), made);
+  }
   return std::unique_ptr<SymmetricDevice>(
-      new CudaSymmetricDevice({*memory, device, context.context}));
+      new CudaSymmetricDevice({*memory, device, context.context, stream}));
 }
 
 }  // namespace penstock::gpu

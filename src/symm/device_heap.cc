@@ -135,8 +135,8 @@ Outcome<void> DeviceHeap::begin() {
 }
 
 Status DeviceHeap::tell(void* unit) const {
-  TRY(device_.copy(unit, &state_, sizeof state_, nullptr));
-  return device_.synchronize(nullptr);
+  TRY(device_.copy(unit, &state_, sizeof state_, device_.own_stream()));
+  return device_.synchronize(device_.own_stream());
 }
 
 Status DeviceHeap::tell_of(const Team& team) {
@@ -147,20 +147,20 @@ Status DeviceHeap::tell_of(const Team& team) {
                           .size = static_cast<int32_t>(set.size),
                           .index = static_cast<int32_t>(team.index()),
                           .syncs = 0,
-                          .reserved = 0};
+                          .small_reduces = 0};
   // Words that an earlier team of this number has left.
   static constexpr device::SymmTeamControl kNothing{};
   auto* const control = reinterpret_cast<SymmControl*>(memory_.own);
-  TRY(device_.copy(&control->teams[team.id()], &kNothing, sizeof kNothing, nullptr));
-  TRY(device_.copy(&state_.teams[team.id()], &facts, sizeof facts, nullptr));
-  return device_.synchronize(nullptr);
+  TRY(device_.copy(&control->teams[team.id()], &kNothing, sizeof kNothing, device_.own_stream()));
+  TRY(device_.copy(&state_.teams[team.id()], &facts, sizeof facts, device_.own_stream()));
+  return device_.synchronize(device_.own_stream());
 }
 
 Status DeviceHeap::forget(uint32_t team) {
   static constexpr SymmTeam kNone{};
   if (team >= device::kSymmTeamsMax) return {};
-  TRY(device_.copy(&state_.teams[team], &kNone, sizeof kNone, nullptr));
-  return device_.synchronize(nullptr);
+  TRY(device_.copy(&state_.teams[team], &kNone, sizeof kNone, device_.own_stream()));
+  return device_.synchronize(device_.own_stream());
 }
 
 }  // namespace penstock::symm

@@ -43,11 +43,15 @@ class SymmetricDevice {
   // Kernels, as nvcc made them (a fat binary that lives as long as the process): launch() finds
   // them by name.
   virtual Outcome<void> load_kernels(const void* image, std::span<const char* const> names) = 0;
+  // A stream of this library, which waits for none of the program's own: kernels of the program may
+  // be waiting for what it does.
+  virtual engine::DeviceStream own_stream() const = 0;
   // Behind what the stream has to do already; may be captured.
   virtual Status launch(const Launch& launch) = 0;
   // Copies between the host's and the device's memory, or between devices, behind what the stream
   // has to do already.
   virtual Status copy(void* to, const void* from, uint64_t bytes, engine::DeviceStream stream) = 0;
+  virtual Status fill_zeros(void* to, uint64_t bytes, engine::DeviceStream stream) = 0;
   // Returns when the stream has done what it was given.
   virtual Status synchronize(engine::DeviceStream stream) = 0;
   // Host memory with zeros that the device reaches at the same address; stays as long as the

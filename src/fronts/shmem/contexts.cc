@@ -1,5 +1,6 @@
 #include "contexts.h"
 
+#include "checking.h"
 #include "handle_table.h"
 #include "limits.h"
 
@@ -35,13 +36,17 @@ int create_context(const char* call, shmem_team_t team, long options, shmem_ctx_
 // team with all of them.
 int split(const char* call, shmem_team_t parent, const symm::PeSet& part,
           const shmem_team_config_t* config, long config_mask, shmem_team_t* made) {
-  auto team = group(call).split(*team_of(call, parent), part);
+  symm::Group& all = group(call);
+  symm::Team& of_all = *team_of(call, parent);
+  check_alike(call, all, of_all);
+  auto team = all.split(of_all, part);
   if (!team) {
     const penstock::Code code = team.error().status.code();
     if (code == Code::peer_gone || code == Code::cancelled) fault_status(call, team.error().status);
     return 1;
   }
   if (*team == nullptr) return 0;
+  count_calls_anew(**team);
   TeamRecord record = {*team, {}};
   if (config != nullptr && (config_mask & SHMEM_TEAM_NUM_CONTEXTS) != 0) record.config = *config;
   const auto handle = teams.add(record);
@@ -163,6 +168,7 @@ SHMEM_DEFINE void pshmem_team_destroy(shmem_team_t team) {
   if (found == nullptr) return;
   if (shmem::record_of(kCall, team) == nullptr)
     shmem::fault(kCall, "SHMEM_TEAM_WORLD and SHMEM_TEAM_SHARED stay");
+  shmem::check_alike(kCall, shmem::group(kCall), *found);
   shmem::contexts.remove_if(
       [&](const shmem::Context& context) { return context.team == shmem::number_of(team); });
   shmem::teams.remove(shmem::number_of(team));

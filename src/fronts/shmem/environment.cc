@@ -78,7 +78,9 @@ std::string info_text() {
   SHMEM_VERSION         set to anything: PE 0 prints the library's version at the start
   SHMEM_INFO            set to anything: PE 0 prints this text at the start
   SHMEM_DEBUG           set to anything: each PE tells on standard error what it does at start and end
-SMA_... of these names work, too, where SHMEM_... is not set.
+  PENSTOCK_CHECK        1: PEs compare what they are about to do together; one that does something else, or
+                        nothing for PENSTOCK_CHECK_SECONDS (60), ends the job with both places in the program
+SMA_... of SHMEM_... works, too, where that is not set.
 )";
 }
 

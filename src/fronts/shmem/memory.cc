@@ -3,6 +3,7 @@
 // What is handed out depends on the calls alone, so PEs need not ask one another. They meet
 // afterwards because OpenSHMEM says so: what another PE puts there must not be overwritten by zeros
 // that come later, nor hit what was not yet given back.
+#include "checking.h"
 #include "contexts.h"
 
 #include <cstddef>
@@ -46,6 +47,7 @@ std::byte* take(const char* call, symm::Group& all, uint64_t bytes, uint64_t ali
 void* allocate(const char* call, uint64_t bytes, uint64_t alignment, bool is_zeroed) {
   symm::Group& all = group(call);
   if (bytes == 0) return nullptr;
+  check_alike(call, all, all.world(), bytes);
   std::byte* found = nullptr;
   {
     const std::lock_guard lock(process().heap_mutex);
@@ -68,10 +70,12 @@ uint64_t size_at(const char* call, const void* address) {
 void release(const char* call, void* address) {
   symm::Group& all = group(call);
   if (address == nullptr) return;
+  uint64_t bytes = 0;
   {
     const std::lock_guard lock(process().heap_mutex);
-    size_at(call, address);
+    bytes = size_at(call, address);
   }
+  check_alike(call, all, all.world(), bytes);
   meet(call);
   const std::lock_guard lock(process().heap_mutex);
   all.heap().release(all.heap_offset(address));
@@ -84,6 +88,7 @@ void* reallocate(const char* call, void* address, uint64_t bytes) {
     release(call, address);
     return nullptr;
   }
+  check_alike(call, all, all.world(), bytes);
   meet(call);
   std::byte* found = nullptr;
   {

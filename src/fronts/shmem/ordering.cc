@@ -72,12 +72,14 @@ SHMEM_ALIAS(shmem_ctx_pe_quiet);
 SHMEM_DEFINE void pshmem_barrier_all(void) {
   auto& all = shmem::group("shmem_barrier_all");
   all.quiet();
+  shmem::check_alike("shmem_barrier_all", all, all.world());
   shmem::check_met("shmem_barrier_all", all.barrier(all.world()));
 }
 SHMEM_ALIAS(shmem_barrier_all);
 
 SHMEM_DEFINE void pshmem_sync_all(void) {
   auto& all = shmem::group("shmem_sync_all");
+  shmem::check_alike("shmem_sync_all", all, all.world());
   shmem::check_met("shmem_sync_all", all.sync(all.world()));
 }
 SHMEM_ALIAS(shmem_sync_all);
@@ -85,7 +87,9 @@ SHMEM_ALIAS(shmem_sync_all);
 SHMEM_DEFINE int pshmem_team_sync(shmem_team_t team) {
   auto* const found = shmem::team_of("shmem_team_sync", team);
   if (found == nullptr) return 1;
-  shmem::check_met("shmem_team_sync", shmem::group("shmem_team_sync").sync(*found));
+  auto& all = shmem::group("shmem_team_sync");
+  shmem::check_alike("shmem_team_sync", all, *found);
+  shmem::check_met("shmem_team_sync", all.sync(*found));
   return 0;
 }
 SHMEM_ALIAS(shmem_team_sync);

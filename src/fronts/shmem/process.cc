@@ -1,5 +1,6 @@
 #include "process.h"
 
+#include "checking.h"
 #include "contexts.h"
 #include "environment.h"
 #include "limits.h"
@@ -63,6 +64,7 @@ void join(const char* call, Process& own) {
   auto group = symm::Group::join(*own.member, options);
   if (!group) fault(call, group.error().message);
   own.group = std::move(*group);
+  begin_checking();
   current_group.store(own.group.get(), std::memory_order_release);
   [[maybe_unused]] static const int registered = ::on_exit(at_exit, nullptr);
   greet(*environment, *own.group);
@@ -90,6 +92,7 @@ void finish(const char* call) {
   symm::Group& all = group(call);
   if (--own.inits > 0) return;
   all.quiet();
+  check_alike(call, all, all.world());
   // Nobody leaves while another one may still reach its memory.
   if (const Status met = all.barrier(all.world()); !met.ok()) fault_status(call, met);
   own.was_finalized = true;

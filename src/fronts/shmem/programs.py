@@ -10,6 +10,11 @@ import headers
 import table
 
 
+def kind_of(operation):
+    """What the operation's name says that it does. Not what the table says that it calls: that may be wrong."""
+    return (operation.name or operation.blocks).replace("{}_", "").replace("{}", "").removesuffix("_nbi")
+
+
 def loop(count, body):
     return f"for (int i = 0; i < {count}; ++i) {{ {body} }}"
 
@@ -23,18 +28,18 @@ QUIET = "shmem_quiet(); shmem_ctx_quiet(ctx);"
 MEMORY = {
     "put": ("", f"static T mine[4]; {loop(4, FILL)} CALL(there, mine, 4, right);",
             loop(4, "CHECK(EQUAL(there[i], VALUE(left, i)));")),
-    "put_one": ("", "CALL(there, VALUE(me, 0), right);", "CHECK(EQUAL(there[0], VALUE(left, 0)));"),
-    "put_strided": ("", f"T mine[3]; {loop(3, FILL)} CALL(there, mine, 2, 1, 3, right);",
+    "p": ("", "CALL(there, VALUE(me, 0), right);", "CHECK(EQUAL(there[0], VALUE(left, 0)));"),
+    "iput": ("", f"T mine[3]; {loop(3, FILL)} CALL(there, mine, 2, 1, 3, right);",
                     loop(3, "CHECK(EQUAL(there[2 * i], VALUE(left, i)));") + " CHECK(EQUAL(there[1], ZERO()));"),
-    "put_blocks": ("", f"T mine[4]; {loop(4, FILL)} CALL(there, mine, 3, 2, 2, 2, right);",
+    "ibput": ("", f"T mine[4]; {loop(4, FILL)} CALL(there, mine, 3, 2, 2, 2, right);",
                    loop(2, "CHECK(EQUAL(there[i], VALUE(left, i))); CHECK(EQUAL(there[3 + i], VALUE(left, 2 + i)));")
                    + " CHECK(EQUAL(there[2], ZERO()));"),
     "get": (loop(4, PREPARED), f"static T mine[4]; CALL(mine, there, 4, right); {QUIET} "
             + loop(4, "CHECK(EQUAL(mine[i], VALUE(right, i)));"), ""),
-    "get_one": (loop(1, PREPARED), "CHECK(EQUAL(CALL(there, right), VALUE(right, 0)));", ""),
-    "get_strided": (loop(5, PREPARED), "T mine[3]; CALL(mine, there, 1, 2, 3, right); "
+    "g": (loop(1, PREPARED), "CHECK(EQUAL(CALL(there, right), VALUE(right, 0)));", ""),
+    "iget": (loop(5, PREPARED), "T mine[3]; CALL(mine, there, 1, 2, 3, right); "
                     + loop(3, "CHECK(EQUAL(mine[i], VALUE(right, 2 * i)));"), ""),
-    "get_blocks": (loop(5, PREPARED), "T mine[4]; CALL(mine, there, 2, 3, 2, 2, right); "
+    "ibget": (loop(5, PREPARED), "T mine[4]; CALL(mine, there, 2, 3, 2, 2, right); "
                    + loop(2, "CHECK(EQUAL(mine[i], VALUE(right, i))); CHECK(EQUAL(mine[2 + i], VALUE(right, 3 + i)));"),
                    ""),
 }
@@ -50,20 +55,21 @@ def put_signal(function):
 BEFORE, OPERAND = "VALUE({}, 1)", "VALUE({}, 2)"
 # Arguments after the address, and what is there afterwards: of the PE that called it, whose word it changed.
 ATOMIC = {
-    "fetch": ("", "{before}"),
-    "set": ("{operand}", "{operand}"),
-    "compare_swap": ("{seen}, {operand}", "{operand}"),
-    "swap": ("{operand}", "{operand}"),
-    "fetch_inc": ("", "(T)({before} + 1)"),
-    "fetch_add": ("{operand}", "(T)({before} + {operand})"),
-    "fetch_and": ("{operand}", "(T)({before} & {operand})"),
-    "fetch_or": ("{operand}", "(T)({before} | {operand})"),
-    "fetch_xor": ("{operand}", "(T)({before} ^ {operand})"),
+    ("fetch",): ("", "{before}"),
+    ("set",): ("{operand}", "{operand}"),
+    ("compare_swap", "cswap"): ("{seen}, {operand}", "{operand}"),
+    ("swap",): ("{operand}", "{operand}"),
+    ("fetch_inc", "inc", "finc"): ("", "(T)({before} + 1)"),
+    ("fetch_add", "add", "fadd"): ("{operand}", "(T)({before} + {operand})"),
+    ("fetch_and", "and"): ("{operand}", "(T)({before} & {operand})"),
+    ("fetch_or", "or"): ("{operand}", "(T)({before} | {operand})"),
+    ("fetch_xor", "xor"): ("{operand}", "(T)({before} ^ {operand})"),
 }
 
 
 def atomic(function):
-    arguments, after = ATOMIC[function.operation.call.removeprefix("atomic_")]
+    name = kind_of(function.operation).removeprefix("atomic_")
+    arguments, after = next(each for names, each in ATOMIC.items() if name in names)
     arguments = arguments.format(operand=OPERAND.format("me"), seen=BEFORE.format("right"))
     arguments = ", ".join(part for part in ("there", arguments, "right") if part)
     seen = BEFORE.format("right")
@@ -78,8 +84,8 @@ def atomic(function):
 
 
 def waiting(function):
-    way = function.operation.call
-    if way == "wait_for_change":
+    way = kind_of(function.operation)
+    if way == "wait":
         return "", "PUT(there, VALUE(me, 0), right); CALL(there, ZERO()); CHECK(EQUAL(there[0], VALUE(left, 0)));", ""
     is_test = way.startswith("test")
     if way in ("wait_until", "test"):
@@ -131,9 +137,9 @@ ALL_PES = "0, 0, pes"
 
 
 def collective(function):
-    way = function.operation.call.removesuffix("_active")
+    way = kind_of(function.operation)
     prepare, arguments, seen = COLLECTIVE[way]
-    if function.operation.call.endswith("_active"):
+    if function.operation in table.OLD_COLLECTIVES:
         stays = "me == pes - 1" if way == "broadcast" else "0"
         act = f"CALL(dest, source, {arguments}, {ALL_PES}, sync_words_of(slot)); "
     else:
@@ -168,11 +174,11 @@ def scan(function):
 def steps(function):
     """What is done before, the call, and what is checked afterwards."""
     operation = function.operation
-    if operation.call in MEMORY:
-        return MEMORY[operation.call]
-    if operation.call == "put_signal":
+    if kind_of(operation) in MEMORY:
+        return MEMORY[kind_of(operation)]
+    if operation in table.PUT_SIGNAL:
         return put_signal(function)
-    if operation.call.startswith("atomic_"):
+    if operation in table.ATOMICS + table.ATOMICS_NOT_WAITING + table.OLD_ATOMICS:
         return atomic(function)
     if operation in table.WAITS + table.OLD_WAITS:
         return waiting(function)

@@ -1,6 +1,7 @@
 // What the typed collective operations are made of, over a team and over an active set.
 #pragma once
 
+#include "checking.h"
 #include "limits.h"
 #include "operators.h"
 #include "typed_memory.h"
@@ -53,6 +54,7 @@ void broadcast_over(const char* call, Who& who, T* dest, const T* source, size_t
   if (root < 0 || static_cast<uint32_t>(root) >= who.size()) [[unlikely]]
     fault_pe(call, root, who.size());
   const uint64_t bytes = bytes_of<T>(call, nelems);
+  check_alike(call, all, who, bytes);
   if (bytes == 0) return check_met(call, symm::sync(all, who));
   check_arrays(call, all, {dest, bytes, source, bytes});
   check_met(call, symm::broadcast(all, who, dest, source, bytes, static_cast<uint32_t>(root)));
@@ -62,6 +64,7 @@ template <class T, class Who>
 void fcollect_over(const char* call, Who& who, T* dest, const T* source, size_t nelems) {
   symm::Group& all = group(call);
   const uint64_t bytes = bytes_of<T>(call, nelems);
+  check_alike(call, all, who, bytes);
   if (bytes == 0) return check_met(call, symm::sync(all, who));
   const uint64_t all_bytes = bytes_of<T>(call, of_all(call, nelems, who.size()));
   check_arrays(call, all, {dest, all_bytes, source, bytes});
@@ -73,6 +76,7 @@ template <class T, class Who>
 void collect_over(const char* call, Who& who, T* dest, const T* source, size_t nelems) {
   symm::Group& all = group(call);
   const uint64_t bytes = bytes_of<T>(call, nelems);
+  check_alike(call, all, who);
   if (bytes != 0) check_arrays(call, all, {dest, bytes, source, bytes});
   check_met(call, symm::collect(all, who, dest, source, bytes));
 }
@@ -81,6 +85,7 @@ template <class T, class Who>
 void alltoall_over(const char* call, Who& who, T* dest, const T* source, size_t nelems) {
   symm::Group& all = group(call);
   const uint64_t bytes = bytes_of<T>(call, nelems);
+  check_alike(call, all, who, bytes);
   if (bytes == 0) return check_met(call, symm::sync(all, who));
   const uint64_t all_bytes = bytes_of<T>(call, of_all(call, nelems, who.size()));
   check_arrays(call, all, {dest, all_bytes, source, all_bytes});
@@ -91,6 +96,7 @@ template <class T, class Who>
 void alltoalls_over(const char* call, Who& who, T* dest, const T* source, ptrdiff_t dst,
                     ptrdiff_t sst, size_t nelems) {
   symm::Group& all = group(call);
+  check_alike(call, all, who, bytes_of<T>(call, nelems));
   if (nelems == 0) return check_met(call, symm::sync(all, who));
   const uint64_t dest_reach = reach_of<T>(call, dst, of_all(call, nelems, who.size()));
   const uint64_t source_reach = reach_of<T>(call, sst, of_all(call, nelems, who.size()));
@@ -102,6 +108,7 @@ template <class Op, class T, class Who>
 void reduce_over(const char* call, Who& who, T* dest, const T* source, size_t nelems) {
   symm::Group& all = group(call);
   const uint64_t bytes = bytes_of<T>(call, nelems);
+  check_alike(call, all, who, bytes);
   if (bytes == 0) return check_met(call, symm::sync(all, who));
   check_arrays(call, all, {dest, bytes, source, bytes});
   check_met(call, symm::reduce(all, who, dest, source, nelems, Op()));
@@ -188,6 +195,7 @@ int sum_scan(const char* call, shmem_team_t team, T* dest, const T* source, size
   if (found == nullptr) return 1;
   symm::Group& all = group(call);
   const uint64_t bytes = bytes_of<T>(call, nelems);
+  check_alike(call, all, *found, bytes);
   if (bytes == 0) {
     check_met(call, all.sync(*found));
     return 0;

@@ -99,6 +99,29 @@ static void handles(const char* what) {
   }
 }
 
+/* Found with PENSTOCK_CHECK=1. */
+static void differently(const char* what, int me, int pes) {
+  static long one, other;
+  if (is(what, "other_call")) {
+    if (me == 0) shmem_barrier_all();
+    if (me != 0) shmem_long_broadcast(SHMEM_TEAM_WORLD, &one, &other, 1, 0);
+  }
+  if (is(what, "other_size")) shmem_malloc((size_t)(100 + me));
+  if (is(what, "other_order")) {
+    if (me == 0) shmem_long_sum_reduce(SHMEM_TEAM_WORLD, two, two, 2);
+    if (me != 0) shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &one, &one, 1);
+  }
+  if (is(what, "no_call")) {
+    if (me == 0) shmem_long_wait_until(&one, SHMEM_CMP_NE, 0);
+    shmem_sync_all();
+  }
+  if (is(what, "finalized_early") && me == pes - 1) {
+    shmem_finalize();
+    exit(0);
+  }
+  if (is(what, "finalized_early")) shmem_barrier_all();
+}
+
 static void ends(const char* what, int me, int pes) {
   const int is_last = me == pes - 1;
   if (is(what, "killed")) {
@@ -135,6 +158,7 @@ int main(int argc, char** argv) {
   const int me = shmem_my_pe(), pes = shmem_n_pes();
   memory(what, pes);
   handles(what);
+  differently(what, me, pes);
   ends(what, me, pes);
   shmem_finalize();
   return 0;

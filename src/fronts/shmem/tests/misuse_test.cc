@@ -66,6 +66,44 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"pe_of_context", ": shmem_ctx_long_p: there is no PE 2: PEs are 0 to 1\n"}),
     [](const auto& tried) { return tried.param.name; });
 
+class IsFoundByChecking : public ::testing::TestWithParam<Misuse> {};
+
+TEST_P(IsFoundByChecking, and_told_with_both_places) {
+  const Ended ended = run({2,
+                           {SHMEM_misuse, GetParam().name},
+                           {{"PENSTOCK_CHECK", "1"}, {"PENSTOCK_CHECK_SECONDS", "1"}}});
+  EXPECT_EQ(ended.code, kFault);
+  EXPECT_THAT(ended.errors, ::testing::ContainsRegex(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Misuse, IsFoundByChecking,
+    ::testing::Values(
+        Misuse{"other_call",
+               "shmem_barrier_all: called at program.0x[0-9a-f]+, but PE 1 calls "
+               "shmem_long_broadcast at program.0x[0-9a-f]+ with 8 bytes"
+               "|shmem_long_broadcast: called at program.0x[0-9a-f]+ with 8 bytes, but "
+               "PE 0 calls shmem_barrier_all at program.0x"},
+        Misuse{"other_size",
+               "shmem_malloc: called at program.0x[0-9a-f]+ with 10[01] bytes, but PE "
+               "[01] calls shmem_malloc at program.0x[0-9a-f]+ with 10"},
+        Misuse{"other_order",
+               "shmem_long_sum_reduce: called at .*, but PE [01] calls "
+               "shmem_long_sum_reduce at program"},
+        Misuse{"no_call",
+               "shmem_sync_all: called at program.0x[0-9a-f]+: PE 0 has not come within 1 "
+               "s; its call before was shmem_team_split_strided at program"},
+        Misuse{"finalized_early",
+               "shmem_(barrier_all|finalize): called at .*, but PE [01] calls "
+               "shmem_(barrier_all|finalize) at program"}),
+    [](const auto& tried) { return tried.param.name; });
+
+TEST(Checking, finds_no_differences_where_there_are_none) {
+  const Ended ended = run({3, {SHMEM_every_other_function}, {{"PENSTOCK_CHECK", "1"}}});
+  EXPECT_EQ(ended.code, 0) << ended.errors;
+  EXPECT_EQ(run({2, {SHMEM_every_function}, {{"PENSTOCK_CHECK", "1"}}}).code, 0);
+}
+
 TEST(NothingToMove, may_stand_at_any_address) {
   const Ended ended = run({2, {SHMEM_misuse, "nothing_at_no_address"}});
   EXPECT_EQ(ended.code, 0) << ended.errors;

@@ -81,33 +81,28 @@ PENSTOCK_DEVICE bool all_help(const Members& members, uint64_t bytes) {
   return members.size >= kBroadcastHelpMembers && bytes >= kBroadcastHelpBytes;
 }
 
-// What the root does first: all to each, or a slice to each where all help. To itself, too.
+PENSTOCK_DEVICE int broadcast_rounds(const Members& members, uint64_t bytes) {
+  return all_help(members, bytes) ? 2 : 1;
+}
+
+// Round 0: the root sends all to each, or a slice to each where all help, and all to itself. Round
+// 1, after a sync: each one sends its slice to the others, the root from its source.
 template <Scope kScope>
 PENSTOCK_DEVICE void broadcast_part(const SymmState& state, const Members& members, void* dest,
-                                    const void* source, uint64_t bytes, int root, PartOf whole) {
-  if (members.index != root) return;
+                                    const void* source, uint64_t bytes, int root, int round,
+                                    PartOf whole) {
+  const bool is_root = members.index == root;
+  if (round == 0 && !is_root) return;
+  const void* const from = is_root ? source : dest;
   const bool help = all_help(members, bytes);
   PENSTOCK_NOT_UNROLLED
-  for (int i = 0; i < members.size; ++i) {
+  for (int i = round; i < members.size; ++i) {
     const int member = served(members, i);
+    if (round == 1 && member == root) continue;
     Slice slice = {0, bytes};
-    if (help && member != root) slice = slice_of(bytes, members.size, member);
-    push_part<kScope>(state, members, member, byte_offset(dest, slice.begin),
-                      byte_offset(source, slice.begin), slice.bytes, whole);
-  }
-}
-// What follows after a sync where all help: each one's slice to the others, the root's from its
-// source.
-template <Scope kScope>
-PENSTOCK_DEVICE void broadcast_help_part(const SymmState& state, const Members& members, void* dest,
-                                         const void* source, uint64_t bytes, int root,
-                                         PartOf whole) {
-  const Slice slice = slice_of(bytes, members.size, members.index);
-  const void* const from = members.index == root ? source : dest;
-  PENSTOCK_NOT_UNROLLED
-  for (int i = 1; i < members.size; ++i) {
-    const int member = served(members, i);
-    if (member == root) continue;
+    if (help && member != root) {
+      slice = slice_of(bytes, members.size, round == 0 ? member : members.index);
+    }
     push_part<kScope>(state, members, member, byte_offset(dest, slice.begin),
                       byte_offset(from, slice.begin), slice.bytes, whole);
   }
@@ -146,11 +141,15 @@ PENSTOCK_DEVICE bool broadcast(const SymmState& state, int team, void* dest, con
   const Members members = members_of(state, team);
   if (!can_sync(members) || root < 0 || root >= members.size) return false;
   Company<kScope>::meet();  // source is written
-  broadcast_part<kScope>(state, members, dest, source, bytes, root, {0, 1});
-  if (!sync_with_root<kScope>(state, team, members, root)) return false;
-  if (!all_help(members, bytes)) return true;
-  broadcast_help_part<kScope>(state, members, dest, source, bytes, root, {0, 1});
-  return sync<kScope>(state, team);
+  const int rounds = broadcast_rounds(members, bytes);
+  PENSTOCK_NOT_UNROLLED
+  for (int round = 0; round < rounds; ++round) {
+    broadcast_part<kScope>(state, members, dest, source, bytes, root, round, {0, 1});
+    const bool come =
+        round == 0 ? sync_with_root<kScope>(state, team, members, root) : sync<kScope>(state, team);
+    if (!come) return false;
+  }
+  return true;
 }
 
 // `bytes` of each member.

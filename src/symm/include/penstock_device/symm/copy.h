@@ -153,7 +153,12 @@ struct PartOf {
 // The part of a copy that this company does.
 template <Source kSource, Scope kScope>
 PENSTOCK_DEVICE void copy_part(void* to, const void* from, uint64_t bytes, PartOf whole) {
-  const uint32_t rank = Company<kScope>::rank();
+  // A loop around this, as of a program that copies the same again, would keep in registers what
+  // each width needs, if the compiler knew that it stays the same.
+  to = reinterpret_cast<void*>(forgotten(reinterpret_cast<uintptr_t>(to)));
+  from = reinterpret_cast<const void*>(forgotten(reinterpret_cast<uintptr_t>(from)));
+  bytes = forgotten(bytes);
+  const auto rank = static_cast<uint32_t>(forgotten(Company<kScope>::rank()));
   const uint32_t size = Company<kScope>::size();
   if (size < kSymmLanes) {
     // A thread, or a block that is no warp: each one's words stand together.

@@ -138,6 +138,12 @@ PENSTOCK_DEVICE void fence_system_total() {
   asm volatile("fence.sc.sys;" : : : "memory");
 }
 
+// The same value, of which the compiler knows nothing.
+PENSTOCK_DEVICE uint64_t forgotten(uint64_t value) {
+  asm volatile("" : "+l"(value));
+  return value;
+}
+
 // ---- company ----
 
 constexpr uint32_t kSymmLanes = 32;  // of a warp

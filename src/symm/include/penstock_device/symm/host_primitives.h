@@ -102,6 +102,10 @@ T compare_swap_system(T* at, T expected, T value) {
       host_lane->change_word(at, sizeof(T), Change::compare_swap, value, expected));
 }
 
+inline uint64_t forgotten(uint64_t value) {
+  return value;
+}
+
 inline void fence_system() {
   host_lane->fence(false);
 }

@@ -26,6 +26,7 @@ namespace penstock::gpu {
   CALL(cuDevicePrimaryCtxGetState)        \
   CALL(cuCtxPushCurrent)                  \
   CALL(cuCtxPopCurrent)                   \
+  CALL(cuCtxGetCurrent)                   \
   CALL(cuCtxGetDevice)                    \
   CALL(cuCtxEnablePeerAccess)             \
   CALL(cuCtxGetStreamPriorityRange)       \

@@ -170,7 +170,7 @@ class CudaSymmetricDevice final : public SymmetricDevice {
       }
       if (result != CUDA_SUCCESS)
         return failure_of(device_.driver(), std::string("load ") + name, result);
-      kernels_[name] = function;
+      kernels_.push_back(function);
     }
     return {};
   }
@@ -178,12 +178,11 @@ class CudaSymmetricDevice final : public SymmetricDevice {
   DeviceStream own_stream() const override { return device_.stream; }
 
   Status launch(const Launch& launch) override {
-    const auto kernel = kernels_.find(launch.kernel);
-    if (kernel == kernels_.end()) return Code::not_found;
+    if (launch.kernel >= kernels_.size()) return Code::not_found;
     const ScopeOfLaunch scope(device_.driver(), device_.context);
     return status_of(device_.driver().cuLaunchKernel(
-        kernel->second, launch.blocks, 1, 1, launch.threads, 1, 1, 0, cuda_stream(launch.stream),
-        launch.arguments.data(), nullptr));
+        kernels_[launch.kernel], launch.blocks, 1, 1, launch.threads, 1, 1, 0,
+        cuda_stream(launch.stream), launch.arguments.data(), nullptr));
   }
 
   Status copy(void* to, const void* from, uint64_t bytes, DeviceStream stream) override {
@@ -208,11 +207,15 @@ class CudaSymmetricDevice final : public SymmetricDevice {
   }
 
  private:
-  // The context alone: what is launched on a stream that is being captured belongs to its graph.
+  // The context alone: what is launched on a stream that is being captured belongs to its graph. A
+  // program mostly has this context already, as its runtime chose it.
   class ScopeOfLaunch {
    public:
-    ScopeOfLaunch(const Driver& driver, CUcontext context)
-        : driver_(driver), pushed_(driver.cuCtxPushCurrent(context) == CUDA_SUCCESS) {}
+    ScopeOfLaunch(const Driver& driver, CUcontext context) : driver_(driver) {
+      CUcontext current = nullptr;
+      const bool is_there = driver_.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context;
+      pushed_ = !is_there && driver_.cuCtxPushCurrent(context) == CUDA_SUCCESS;
+    }
     ~ScopeOfLaunch() {
       CUcontext mine = nullptr;
       if (pushed_) driver_.cuCtxPopCurrent(&mine);
@@ -222,11 +225,11 @@ class CudaSymmetricDevice final : public SymmetricDevice {
 
    private:
     const Driver& driver_;
-    const bool pushed_;
+    bool pushed_ = false;
   };
 
   const Device device_;
-  std::map<std::string, CUfunction, std::less<>> kernels_;  // not changed after load_kernels()
+  std::vector<CUfunction> kernels_;  // not changed after load_kernels()
 };
 
 // The process's own; without it the reason.

@@ -11,13 +11,15 @@ namespace {
 constexpr int kSetInKernels = 9;
 constexpr int kAddInKernels = 10;
 
-constexpr std::array<const char*, 4> kKernels = {"penstock_symm_barrier", "penstock_symm_quiet",
-                                                 "penstock_symm_signal", "penstock_symm_wait"};
+// Of kernels.cu, by their places here.
+enum Kernel : uint32_t { kBarrier, kSignal, kWait };
+constexpr std::array<const char*, 3> kKernels = {"penstock_symm_barrier", "penstock_symm_signal",
+                                                 "penstock_symm_wait"};
 constexpr uint32_t kWarp = 32;
 
 // Addresses of arguments, as a launch takes them.
 template <class... Argument>
-Status launch(gpu::SymmetricDevice& device, const char* kernel, uint32_t threads,
+Status launch(gpu::SymmetricDevice& device, Kernel kernel, uint32_t threads,
               engine::DeviceStream stream, Argument... argument) {
   std::array<void*, sizeof...(Argument)> addresses{&argument...};
   return device.launch({.kernel = kernel,
@@ -37,12 +39,8 @@ Outcome<std::unique_ptr<DeviceStreams>> DeviceStreams::make(DeviceHeap& heap) {
 }
 
 Status DeviceStreams::barrier(const Team& team, Stream stream) {
-  return launch(heap_.device(), "penstock_symm_barrier", kWarp, stream, heap_.state(),
+  return launch(heap_.device(), kBarrier, kWarp, stream, heap_.state(),
                 static_cast<int>(team.id()));
-}
-
-Status DeviceStreams::quiet(Stream stream) {
-  return launch(heap_.device(), "penstock_symm_quiet", 1, stream);
 }
 
 Status DeviceStreams::put(void* dest, const void* source, uint64_t bytes, uint32_t pe,
@@ -65,14 +63,13 @@ Status DeviceStreams::signal(uint64_t* signal, uint64_t value, SignalOp op, uint
                              Stream stream) {
   if (heap_.at(signal, sizeof *signal, pe) == nullptr) return Code::invalid_argument;
   const int number = op == SignalOp::add ? kAddInKernels : kSetInKernels;
-  return launch(heap_.device(), "penstock_symm_signal", 1, stream, heap_.state(), signal, value,
-                number, static_cast<int>(pe));
+  return launch(heap_.device(), kSignal, 1, stream, heap_.state(), signal, value, number,
+                static_cast<int>(pe));
 }
 
 Status DeviceStreams::wait(const uint64_t* signal, int comparison, uint64_t value, Stream stream) {
   if (heap_.at(signal, sizeof *signal, 0) == nullptr) return Code::invalid_argument;
-  return launch(heap_.device(), "penstock_symm_wait", 1, stream, heap_.state(), signal, comparison,
-                value);
+  return launch(heap_.device(), kWait, 1, stream, heap_.state(), signal, comparison, value);
 }
 
 device::SymmFailure DeviceStreams::failure() const {

@@ -20,10 +20,6 @@ extern "C" __global__ void penstock_symm_barrier(SymmState state, int team) {
   if (!barrier<Scope::warp>(state, team) && threadIdx.x == 0) tell_trouble(state);
 }
 
-extern "C" __global__ void penstock_symm_quiet() {
-  fence_system_total();
-}
-
 // One thread. What the stream did before it is complete where it went.
 extern "C" __global__ void penstock_symm_signal(SymmState state, uint64_t* signal, uint64_t value,
                                                 int op, int pe) {

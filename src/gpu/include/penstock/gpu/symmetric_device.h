@@ -27,7 +27,7 @@ class Window {
 };
 
 struct Launch {
-  const char* kernel;
+  uint32_t kernel;  // its place among the names that load_kernels() was given
   uint32_t blocks = 1;
   uint32_t threads = 1;
   std::span<void*> arguments;  // addresses of each, as the kernel declares them

@@ -18,8 +18,8 @@ class DeviceStreams {
   // All of the team; what each of them has put before, by whatever means, is there for the others
   // behind it. Made by one stream of each PE at a time.
   Status barrier(const Team& team, Stream stream);
-  // What the stream has put before is complete behind it.
-  Status quiet(Stream stream);
+  // A quiet needs nothing: what a kernel or a copy has put on this node is complete when the stream
+  // comes to what follows.
 
   // Between any memory of this process and a PE's heap, by a copy engine.
   Status put(void* dest, const void* source, uint64_t bytes, uint32_t pe, Stream stream);

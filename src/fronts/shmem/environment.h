@@ -20,9 +20,6 @@ struct Environment {
 // It fails for a size that is none.
 Outcome<Environment> read_environment();
 
-// "512m", "1.5G", "1e9": a number, and K, M, G or T for powers of 1,024; rounded up to whole bytes.
-Outcome<uint64_t> parse_size(std::string_view text);
-
 // What SHMEM_INFO prints.
 std::string info_text();
 

@@ -59,9 +59,9 @@ int split(const char* call, shmem_team_t parent, const symm::PeSet& part,
 bool is_row_within(int start, int stride, int size, uint32_t parent_size) {
   if (start < 0 || size < 1 || static_cast<uint32_t>(start) >= parent_size) return false;
   if (size == 1) return true;
-  if (stride < 1) return false;
+  if (stride == 0) return false;
   const int64_t last = start + int64_t{stride} * (size - 1);
-  return last < parent_size;
+  return last >= 0 && last < parent_size;
 }
 
 }  // namespace
@@ -130,8 +130,7 @@ SHMEM_DEFINE int pshmem_team_split_strided(shmem_team_t parent_team, int start, 
   if (parent == nullptr) return 1;
   // All PEs say the same, so all of them turn back here.
   if (!shmem::is_row_within(start, stride, size, parent->size())) return 1;
-  const auto step = static_cast<uint32_t>(size == 1 ? 1 : stride);
-  const penstock::symm::PeSet part = {static_cast<uint32_t>(start), step,
+  const penstock::symm::PeSet part = {static_cast<uint32_t>(start), size == 1 ? 1 : stride,
                                       static_cast<uint32_t>(size)};
   return shmem::split(kCall, parent_team, part, config, config_mask, new_team);
 }

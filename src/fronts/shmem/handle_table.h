@@ -38,6 +38,7 @@ class HandleTable {
     Place& found = *places_[place].load(std::memory_order_relaxed);
     found.value = std::move(value);
     const uint32_t generation = found.generation.load(std::memory_order_relaxed) + 1;
+    ASSERT(is_used(generation));
     found.generation.store(generation, std::memory_order_release);
     return uint64_t{generation} << 32 | (place + kFirst);
   }

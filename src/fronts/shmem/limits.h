@@ -15,8 +15,8 @@ inline constexpr uint32_t kTeamsMax = 1'024;
 // What a job ends with after a misuse that was found: sysexits.h calls it an error in the program.
 inline constexpr int kFaultExitCode = 70;
 
-// How long PENSTOCK_CHECK waits for a PE, where PENSTOCK_CHECK_SECONDS says nothing: longer than a step of a program
-// takes, and shorter than who waits for the job.
+// How long PENSTOCK_CHECK waits for a PE, where PENSTOCK_CHECK_SECONDS says nothing: longer than a
+// step of a program takes, and shorter than who waits for the job.
 inline constexpr std::chrono::seconds kCheckTime{60};
 
 // Bytes of a prefix sum that are worked on between two syncs: they are held twice, out of the

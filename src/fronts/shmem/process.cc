@@ -26,11 +26,11 @@ void at_exit(int status, void* /*unused*/) {
   while (current_group.load() != nullptr) finish("exit");
 }
 
-void greet(const Environment& environment, const symm::Group& group) {
+void greet(const Environment& environment, symm::Group& group) {
   if (environment.is_debugging) {
+    const uint64_t bytes = group.heap().end() - group.heap().begin();
     std::fprintf(stderr, "penstock: PE %u of %u, process %d, symmetric heap of %llu bytes\n",
-                 group.me(), group.size(), process().pid,
-                 static_cast<unsigned long long>(environment.heap_bytes));
+                 group.me(), group.size(), process().pid, static_cast<unsigned long long>(bytes));
   }
   if (group.me() != 0) return;
   if (environment.wants_version) {
@@ -90,6 +90,7 @@ void finish(const char* call) {
   Process& own = process();
   const std::lock_guard lock(own.mutex);
   symm::Group& all = group(call);
+  ASSERT(own.inits > 0 && own.member != nullptr && own.group.get() == &all);
   if (--own.inits > 0) return;
   all.quiet();
   check_alike(call, all, all.world());

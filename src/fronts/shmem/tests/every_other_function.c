@@ -176,6 +176,26 @@ static void teams(void) {
   CHECK(shmem_team_translate_pe(x, 0, SHMEM_TEAM_WORLD) == me / 2 * 2);
   shmem_team_destroy(x);
   shmem_team_destroy(y);
+
+  /* In reverse, and of that every other one in reverse again. */
+  shmem_team_t down = SHMEM_TEAM_INVALID, up = SHMEM_TEAM_INVALID;
+  CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, pes - 1, -1, pes, NULL, 0, &down) == 0);
+  CHECK(shmem_team_my_pe(down) == pes - 1 - me);
+  const int half = (pes + 1) / 2;
+  CHECK(shmem_team_split_strided(down, (half - 1) * 2, -2, half, NULL, 0, &up) == 0);
+  CHECK((up != SHMEM_TEAM_INVALID) == ((pes - 1 - me) % 2 == 0));
+  static long numbers[64], number;
+  number = me;
+  CHECK(shmem_fcollect(down, numbers, &number, 1) == 0);
+  for (int i = 0; i < pes; ++i) CHECK(numbers[i] == pes - 1 - i);
+  if (up != SHMEM_TEAM_INVALID) {
+    CHECK(shmem_sync(up) == 0);
+    CHECK(shmem_team_translate_pe(up, 0, SHMEM_TEAM_WORLD) == pes - 1 - (half - 1) * 2);
+    shmem_team_destroy(up);
+  }
+  CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, -1, 2, NULL, 0, &up) != 0);
+  shmem_team_destroy(down);
+
   /* Numbers are used again. */
   for (int i = 0; i < 300; ++i) a_team();
 
@@ -191,7 +211,7 @@ static void teams(void) {
 }
 
 static void signals(void) {
-  static uint64_t signal;
+  static uint64_t signal, with_value_signal;
   shmem_ctx_t ctx;
   CHECK(shmem_ctx_create(0, &ctx) == 0);
   shmem_signal_set(&signal, 5, right);
@@ -199,10 +219,11 @@ static void signals(void) {
   CHECK(shmem_signal_fetch(&signal) == 5);
   shmem_barrier_all();
   shmem_signal_add(&signal, 2, right);
+  shmem_ctx_signal_set(ctx, &with_value_signal, 1, right);
   shmem_ctx_signal_add(ctx, &signal, 3, right);
   CHECK(shmem_signal_wait_until(&signal, SHMEM_CMP_GE, 10) == 10);
   shmem_barrier_all();
-  shmem_ctx_signal_set(ctx, &signal, 1, right);
+  shmem_signal_set(ctx, &signal, 1, right);
   shmem_signal_wait_until(&signal, SHMEM_CMP_LT, 10);
   CHECK(signal == 1);
   shmem_barrier_all();

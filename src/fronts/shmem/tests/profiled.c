@@ -1,6 +1,7 @@
 /* A program with a profiling library inside: its own shmem_long_p() counts, and calls the library's
  * by its profiling name. */
-#include <pshmem.h>
+#include <mpp/pshmem.h>
+#include <mpp/shmemx.h>
 #include <stdio.h>
 
 static int puts_seen;

@@ -37,6 +37,14 @@ TEST_P(EveryFunction, does_what_it_says_without_a_type) {
 INSTANTIATE_TEST_SUITE_P(Pes, EveryFunction, ::testing::Values(1, 2, 3, 4),
                          [](const auto& tried) { return std::to_string(tried.param); });
 
+TEST(WithoutALauncher, program_is_a_job_of_one) {
+  const Ended ended = run_shell(SHMEM_every_other_function);
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.output, HasSubstr("with 1 PEs"));
+  EXPECT_EQ(run_shell(std::string(SHMEM_misuse) + " no_such_pe").code, 70);
+  EXPECT_EQ(run_shell(std::string(SHMEM_misuse) + " global_exit").code, 7);
+}
+
 TEST(Profiling, own_definition_takes_the_place_of_a_call) {
   const Ended ended = run({1, {SHMEM_profiled}});
   EXPECT_EQ(ended.code, 0) << ended.errors;

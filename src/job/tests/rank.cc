@@ -280,6 +280,16 @@ int run(int argc, char** argv) {
        [&] {
          print(meet(*member, "two", {0, 1}, rank));
        }},
+      {"pace",
+       [&] {
+         const Time begun = from_now(milliseconds(0));
+         for (int round = 0; round < 1000; ++round) {
+           if (!meet(*member, "pace", everyone(*member), rank)) give_up("no meeting");
+         }
+         const auto took =
+             std::chrono::duration<double, std::micro>(from_now(milliseconds(0)) - begun);
+         if (rank == "0") std::printf("%.1f us for each meeting\n", took.count() / 1000);
+       }},
       {"trouble", [&] { wait_for_trouble(*member); }},
       {"leave", [&] { member->leave(); }},
       {"abort", [&] { member->abort(42, "it was asked to"); }},

@@ -26,6 +26,7 @@ namespace penstock::gpu {
   CALL(cuDevicePrimaryCtxGetState)        \
   CALL(cuCtxPushCurrent)                  \
   CALL(cuCtxPopCurrent)                   \
+  CALL(cuCtxGetDevice)                    \
   CALL(cuCtxEnablePeerAccess)             \
   CALL(cuCtxGetStreamPriorityRange)       \
   CALL(cuPointerGetAttributes)            \
@@ -37,6 +38,7 @@ namespace penstock::gpu {
   CALL(cuMemFree)                         \
   CALL(cuMemcpyHtoD)                      \
   CALL(cuMemcpyAsync)                     \
+  CALL(cuMemsetD8Async)                   \
   CALL(cuMemCreate)                       \
   CALL(cuMemRelease)                      \
   CALL(cuMemAddressReserve)               \

@@ -273,8 +273,9 @@ void Launching::failed(const End& end) {
   }
   if (exit_code_) return;
   exit_code_ = end.how == How::killed ? 128 + end.code : end.code & 0xff;
-  if (*exit_code_ == 0) exit_code_ = 1;
-  if (end.how != How::lost) say(end.text);
+  const bool ended_well = end.how == How::aborted && end.code == 0;
+  if (*exit_code_ == 0 && !ended_well) exit_code_ = 1;
+  if (end.how != How::lost && !ended_well) say(end.text);
   if (!options_.keep_going || end.how == How::aborted) end_others();
 }
 

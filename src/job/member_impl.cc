@@ -222,7 +222,7 @@ void Member::Impl::abort(int code, const std::string& why) {
   left_ = true;
   if (!connection_) return;
   auto content = std::make_shared<Content>();
-  content->bytes = encode_abort(code == 0 ? 1 : code, why);
+  content->bytes = encode_abort(code, why);
   send({.kind = Kind::abort, .rank = place_.rank}, std::move(content), false);
   changed_.wait_until(lock, member_now() + kRoomAnswers,
                       [&] { return !connection_ || !connection_->has_unsent(); });

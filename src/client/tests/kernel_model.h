@@ -94,9 +94,11 @@ class KernelModel final : public Observer {
   uint64_t found = 0;
 
  private:
+  // What moves is there, also where somebody has asked for its old name since: a kernel lets
+  // nobody, as it has the directory locked until the answer is there.
   void move(const std::string& from, const std::string& to) {
     entries_.erase(to);
-    if (auto entry = entries_.extract(from); !entry.empty()) {
+    if (auto entry = entries_.extract(from); !entry.empty() && entry.mapped().inode != InodeId()) {
       entry.key() = to;
       entries_.insert(std::move(entry));
     }

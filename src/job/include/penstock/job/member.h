@@ -98,7 +98,7 @@ class Member {
   // seconds at most.
   void leave();
   // Ends the job: its launcher ends all ranks, this one too, and exits with the code. Without a
-  // launcher the others are told. Returns; 0 counts as 1.
+  // launcher the others are told. Returns. With 0 all ends well, and the launcher says nothing.
   void abort(int code, const std::string& why);
 
   class Impl;

@@ -1,0 +1,86 @@
+"""Programs that call every device function with a type in its name, with every type, and look at what became of it; and
+those that name every host function."""
+
+import functions
+import table
+
+COMBINE = {"and": "a & b", "or": "a | b", "xor": "a ^ b", "max": "a < b ? b : a", "min": "b < a ? b : a",
+           "sum": "a + b", "prod": "a * b"}
+BITS = {"block8": "uint8_t", "block16": "uint16_t", "block32": "uint32_t", "block64": "uint64_t",
+        "block128": "Bits128", "memory": "uint8_t"}
+
+
+def kind(function):
+    return BITS.get(function.element) or table.TYPES[function.element]
+
+
+def line(function):
+    call = function.operation.call
+    extra = ""
+    if "<" in call:
+        way = call.partition("<")[0]
+        operator = function.operation.name.split("_")[1]
+        call, extra = way, ", " + COMBINE[operator]
+    return f"TRY_{call}({function.name}, {kind(function)}, {function.scope}{extra})"
+
+
+PARTS = {
+    "memory": lambda call: call.split("_")[0] in ("put", "get", "iput", "iget", "p", "g"),
+    "words": lambda call: call.split("_")[0] in ("atomic", "wait", "test"),
+    "collectives": lambda call: call in ("broadcast", "fcollect", "alltoall"),
+    "reduces": lambda call: call.startswith("reduce<"),
+    "reducescatters": lambda call: call.startswith("reducescatter<"),
+}
+
+
+def device_functions(part):
+    return [function for function in functions.all_functions()
+            if "device" in function.by and function.operation and PARTS[part](function.operation.call)]
+
+
+def source(part):
+    chosen = device_functions(part)
+    kernels = "\n".join(line(function) for function in chosen)
+    rows = "\n".join(f'    {{"{function.name}", &try_{function.name}}},' for function in chosen)
+    return f"""\
+// Made from src/fronts/nvshmem/table.py.
+#include "every.cuh"
+#include "every_main.cuh"
+
+{kernels}
+
+const Tried tried_{part}[] = {{
+{rows}
+}};
+const int tried_{part}_count = {len(chosen)};
+"""
+
+
+def host_source():
+    """Takes the address of every host function, so that each has to be declared."""
+    chosen = [function for function in functions.all_functions() if "host" in function.by]
+    both = "\n".join(f"  (void (*)(void)){function.name}," for function in chosen if not function.only_cxx)
+    cxx = "\n".join(f"  (void (*)(void)){function.name}," for function in chosen if function.only_cxx)
+    return f"""\
+/* Made from src/fronts/nvshmem/table.py. */
+#include <nvshmem.h>
+#include <nvshmemx.h>
+
+void (*const nvshmem_every_host_function[])(void) = {{
+{both}
+#ifdef __cplusplus
+{cxx}
+#endif
+}};
+
+nvshmemx_init_attr_t nvshmem_every_attribute = NVSHMEMX_INIT_ATTR_INITIALIZER;
+nvshmemx_uniqueid_t nvshmem_every_id = NVSHMEMX_UNIQUEID_INITIALIZER;
+nvshmem_team_config_t nvshmem_every_config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
+"""
+
+
+def files():
+    for part in PARTS:
+        yield f"every_{part}.cu", source(part)
+    yield "every_host_function.c", host_source()
+    yield "every_host_function.cc", host_source()

@@ -1,0 +1,39 @@
+#include "environment.h"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+
+namespace penstock::shmem {
+namespace {
+
+TEST(ParseSize, takes_numbers_with_units) {
+  EXPECT_EQ(*parse_size("1"), 1u);
+  EXPECT_EQ(*parse_size("20m"), 20971520u);
+  EXPECT_EQ(*parse_size("3.1m"), 3250586u);
+  EXPECT_EQ(*parse_size("1K"), 1024u);
+  EXPECT_EQ(*parse_size("2g"), uint64_t{2} << 30);
+  EXPECT_EQ(*parse_size("1.5T"), uint64_t{3} << 39);
+  EXPECT_EQ(*parse_size("1e9"), 1000000000u);
+  EXPECT_EQ(*parse_size(".5k"), 512u);
+  EXPECT_EQ(*parse_size("1.5e1k"), 15360u);
+}
+
+TEST(ParseSize, refuses_what_is_no_size) {
+  for (const char* text : {"", "m", "20kk", "20 m", "-1", "+1", "0", "0k", "1x", "0x10", "nan",
+                           "inf", "1e400", "9e18t", "1..2", "1e", "1e+", " 1", "1 "}) {
+    EXPECT_FALSE(parse_size(text)) << text;
+  }
+}
+
+TEST(ReadEnvironment, takes_the_newer_name_where_both_are_set) {
+  ::setenv("SMA_SYMMETRIC_SIZE", "1k", 1);
+  EXPECT_EQ(read_environment()->heap_bytes, 1024u);
+  ::setenv("SHMEM_SYMMETRIC_SIZE", "2k", 1);
+  EXPECT_EQ(read_environment()->heap_bytes, 2048u);
+  ::unsetenv("SHMEM_SYMMETRIC_SIZE");
+  ::unsetenv("SMA_SYMMETRIC_SIZE");
+  EXPECT_EQ(read_environment()->heap_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace penstock::shmem

@@ -1,0 +1,113 @@
+#include "mapped.h"
+
+#include <algorithm>
+#include <sched.h>
+
+namespace penstock::symm {
+namespace {
+
+// Looks before a PE lets others run, some 50 us; where PEs are more than processors, just enough
+// for what comes at once.
+constexpr uint32_t kLooksAlone = 2000;
+constexpr uint32_t kLooksCrowded = 20;
+
+bool has_processor_for_each(uint32_t pes) {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    return true;  // a machine with more than 1,024
+  return static_cast<uint32_t>(CPU_COUNT(&allowed)) >= pes;
+}
+
+uint32_t index_among(const std::vector<uint32_t>& ranks, uint32_t rank) {
+  return static_cast<uint32_t>(std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+}  // namespace
+
+Group::Group(job::Member& member, const GroupOptions& options, std::vector<uint32_t> ranks,
+             std::unique_ptr<Mapped> mapped)
+    : member_(member),
+      name_(options.name),
+      time_to_join_(join_time(options)),
+      ranks_(std::move(ranks)),
+      mapped_(std::move(mapped)),
+      me_(index_among(ranks_, member.place().rank)),
+      size_(static_cast<uint32_t>(ranks_.size())),
+      is_crowded_(!has_processor_for_each(member.place().node_size)),
+      memory_(mapped_->memory),
+      data_(mapped_->data),
+      heap_(sizeof(Control), memory_.bytes),
+      waits_{this, options.clock != nullptr ? options.clock : &engine::system_clock(),
+             is_crowded_ ? kLooksCrowded : kLooksAlone},
+      teams_(kTeamsMax) {
+  const PeSet all = {0, 1, size_};
+  teams_[kWorldTeam] = std::make_unique<Team>(kWorldTeam, all, me_);
+  teams_[kNodeTeam] = std::make_unique<Team>(kNodeTeam, all, me_);
+}
+
+Group::~Group() = default;
+
+Outcome<std::vector<job::Brought>> Group::exchange(const std::string& what,
+                                                   const job::Bring& bring) {
+  return member_.exchange({exchange_name(name_, what), ranks_}, bring,
+                          std::chrono::steady_clock::now() + time_to_join_);
+}
+
+Fault Group::fault_of(const void* symmetric, uint64_t bytes, uint32_t pe) const {
+  if (pe >= size_) return Fault::no_such_pe;
+  if (at(symmetric, bytes, pe) != nullptr) return Fault::none;
+  const bool begins = memory_.holds(symmetric, 0) || data_.holds(symmetric, 0);
+  return begins ? Fault::beyond_its_end : Fault::not_symmetric;
+}
+
+std::optional<uint32_t> Group::first_gone() const {
+  if (member_.trouble().load(std::memory_order_acquire) == 0) return std::nullopt;
+  for (const job::End& end : member_.ends()) {
+    const uint32_t pe = index_among(ranks_, end.rank);
+    if (pe < size_ && ranks_[pe] == end.rank) return pe;
+  }
+  return std::nullopt;
+}
+
+Status Group::is_there() {
+  if (member_.trouble().load(std::memory_order_acquire) == 0) return {};
+  if (first_gone()) return Code::peer_gone;
+  for (const job::End& end : member_.ends()) {
+    if (end.how == job::How::aborted) return Code::cancelled;
+  }
+  return {};
+}
+
+Status Group::sync(Team& team) {
+  const uint64_t number = team.next_sync();
+  if (team.size() == 1) return {};
+  return is_crowded_ ? sync_by_count(team, number) : sync_in_rounds(team, number);
+}
+
+// In round r each PE tells the one 2^r further that it has come, and waits for the one 2^r before
+// it: after the last round all have heard of all (Hensgen, Finkel and Manber, 1988). Words only
+// grow, so that none is ever taken back.
+Status Group::sync_in_rounds(Team& team, uint64_t number) {
+  const uint32_t size = team.size();
+  TeamControl& own = control(team);
+  for (uint32_t round = 0; (uint64_t{1} << round) < size; ++round) {
+    const uint32_t to = (team.index() + (uint32_t{1} << round)) % size;
+    __atomic_store_n(&control(team, to).rounds[round].value, number, __ATOMIC_RELEASE);
+    const uint64_t& word = own.rounds[round].value;
+    TRY(wait([&] { return __atomic_load_n(&word, __ATOMIC_ACQUIRE) >= number; }));
+  }
+  return {};
+}
+
+// Where PEs share processors each waits once only: the last one that comes lets all go.
+Status Group::sync_by_count(Team& team, uint64_t number) {
+  TeamControl& first = control(team, 0);
+  const uint64_t arrived = __atomic_add_fetch(&first.arrivals.value, 1, __ATOMIC_ACQ_REL);
+  if (arrived == number * team.size()) {
+    __atomic_store_n(&first.released.value, number, __ATOMIC_RELEASE);
+    return {};
+  }
+  return wait([&] { return __atomic_load_n(&first.released.value, __ATOMIC_ACQUIRE) >= number; });
+}
+
+}  // namespace penstock::symm

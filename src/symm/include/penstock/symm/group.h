@@ -1,0 +1,178 @@
+// A group: PEs that can reach one another's memory.
+#pragma once
+
+#include <atomic>
+#include <bitset>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "penstock/job.h"
+#include "penstock/symm/heap.h"
+#include "penstock/symm/patience.h"
+#include "penstock/symm/team.h"
+#include "penstock/symm/window.h"
+
+namespace penstock::symm {
+
+struct GroupOptions {
+  // Groups of the same ranks that are joined at the same time have different names.
+  std::string name = "world";
+  // Of the job, ascending, with the own one; PE numbers are places in this list. Empty: all.
+  std::vector<uint32_t> ranks = {};
+  uint64_t heap_bytes = 0;  // of each PE; 0: the machine's memory, divided by the PEs of the node.
+                            // Taken as it is touched.
+  // The program's global and static variables are symmetric, too. Asked for by all or none of a
+  // group; moves them onto shared memory at the first time, when no other thread of the program may
+  // run.
+  bool has_program_data = false;
+  std::chrono::nanoseconds time_to_join{0};  // 0: a minute
+  engine::Clock* clock = nullptr;            // null: the machine's
+};
+
+// Why an address cannot be reached; for messages.
+enum class Fault : uint8_t { none, no_such_pe, not_symmetric, beyond_its_end };
+
+enum class SignalOp : uint8_t { set, add };
+
+// Types of one machine word, as processors change them at once.
+template <class T>
+concept Word = std::is_trivially_copyable_v<T> &&(sizeof(T) == 4 || sizeof(T) == 8);
+
+// Objects, not a singleton: a process may have several, and leaves them in any order. Memory calls
+// (put to fetch_xor) are thread safe. So are the others, but that those which all PEs of a team
+// make together are made by one thread of each at a time, and that the heap is one thread's at a
+// time. Nothing here ends the process. When a PE has ended, waits of the groups it was in end with
+// peer_gone: such a group is left, and the remaining ranks may join a new one.
+class Group final : private Company {
+ public:
+  // Together with all its ranks. `member` outlives the group.
+  static Outcome<std::unique_ptr<Group>> join(job::Member& member, const GroupOptions& options);
+  ~Group() override;
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  uint32_t me() const { return me_; }
+  uint32_t size() const { return size_; }
+  uint32_t rank_of(uint32_t pe) const { return ranks_[pe]; }
+
+  Team& world() { return *teams_[kWorldTeam]; }
+  // Those that reach one another by loads and stores.
+  Team& node() { return *teams_[kNodeTeam]; }
+  // `part`: places within the parent. Together with all of the parent; null for those who are not
+  // in the part. Parts of one call may differ, if they have no PE in common. busy: no team is free
+  // any more, of 256.
+  Outcome<Team*> split(Team& parent, const PeSet& part);
+  // Together with all of the team.
+  Status destroy(Team& team);
+
+  Heap& heap() { return heap_; }
+  std::byte* heap_address(uint64_t offset) const { return memory_.own + offset; }
+  uint64_t heap_offset(const void* address) const { return memory_.offset_of(address); }
+
+  // The address of a PE's instance of what this process knows at `symmetric`, for loads and stores.
+  // Null: see fault_of().
+  std::byte* at(const void* symmetric, uint64_t bytes, uint32_t pe) const {
+    if (pe >= size_) return nullptr;
+    if (memory_.holds(symmetric, bytes)) return memory_.at(symmetric, pe);
+    if (data_.holds(symmetric, bytes)) return data_.at(symmetric, pe);
+    return nullptr;
+  }
+  Fault fault_of(const void* symmetric, uint64_t bytes, uint32_t pe) const;
+
+  // Bytes from here into the PE's memory, and back. When put returns, `source` may change; what it
+  // wrote is there for others once a quiet has ended, and before what is put after a fence.
+  Status put(void* dest, const void* source, uint64_t bytes, uint32_t pe) {
+    std::byte* const there = at(dest, bytes, pe);
+    if (there == nullptr) return Code::invalid_argument;
+    std::memcpy(there, source, bytes);
+    return {};
+  }
+  Status get(void* dest, const void* source, uint64_t bytes, uint32_t pe) {
+    const std::byte* const there = at(source, bytes, pe);
+    if (there == nullptr) return Code::invalid_argument;
+    std::memcpy(dest, there, bytes);
+    return {};
+  }
+  // The bytes, and then the signal: who sees the signal sees the bytes.
+  Status put_signal(void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                    uint64_t value, SignalOp op, uint32_t pe) {
+    std::byte* const word = at(signal, sizeof *signal, pe);
+    if (word == nullptr) return Code::invalid_argument;
+    if (bytes != 0) TRY(put(dest, source, bytes, pe));
+    auto* const there = reinterpret_cast<uint64_t*>(word);
+    if (op == SignalOp::set) {
+      __atomic_store_n(there, value, __ATOMIC_RELEASE);
+    } else {
+      __atomic_fetch_add(there, value, __ATOMIC_RELEASE);
+    }
+    return {};
+  }
+
+  // What is put after it is there no earlier than what was put before it, at each PE.
+  void fence() { std::atomic_thread_fence(std::memory_order_release); }
+  // What this thread has put is there for all.
+  void quiet() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+  // As job::Member::exchange(), among the group's ranks, in its time to join. All of them; `what`
+  // names it.
+  Outcome<std::vector<job::Brought>> exchange(const std::string& what, const job::Bring& bring);
+
+  // Whether the group can still do anything: peer_gone, when one of its PEs has ended; cancelled,
+  // when the job was aborted.
+  Status health() { return is_there(); }
+  // The first of its PEs that has ended.
+  std::optional<uint32_t> first_gone() const;
+
+  const WaitSettings& waits() const { return waits_; }
+  template <class Ready>
+  Status wait(Ready&& is_ready, engine::Time deadline = engine::kNever) {
+    return symm::wait(waits_, std::forward<Ready>(is_ready), deadline);
+  }
+
+  // Returns when all of the team have called it. What was stored before is there for them after.
+  Status sync(Team& team);
+  // The same, where what was put before, too, is there for them after. Stores and the word that
+  // tells of them keep their order, so a sync does it.
+  Status barrier(Team& team) { return sync(team); }
+
+  // This PE's part in a team, and another one's.
+  TeamControl& control(const Team& team) const { return control_of(me_).teams[team.id()]; }
+  TeamControl& control(const Team& team, uint32_t index) const {
+    return control_of(team.set().pe(index)).teams[team.id()];
+  }
+
+ private:
+  struct Mapped;  // what was mapped for it, and is unmapped with it
+  static constexpr uint32_t kWorldTeam = 0;
+  static constexpr uint32_t kNodeTeam = 1;
+
+  Group(job::Member& member, const GroupOptions& options, std::vector<uint32_t> ranks,
+        std::unique_ptr<Mapped> mapped);
+
+  Status is_there() override;
+  Control& control_of(uint32_t pe) const {
+    return *reinterpret_cast<Control*>(memory_.peers + pe * memory_.stride);
+  }
+  Status sync_in_rounds(Team& team, uint64_t number);
+  Status sync_by_count(Team& team, uint64_t number);
+  Result<uint32_t> agree_on_team(Team& parent);
+
+  job::Member& member_;
+  const std::string name_;
+  const std::chrono::nanoseconds time_to_join_;
+  const std::vector<uint32_t> ranks_;  // by PE
+  const std::unique_ptr<Mapped> mapped_;
+  uint32_t me_ = 0;
+  uint32_t size_ = 0;
+  bool is_crowded_ = false;  // more PEs on the node than processors
+  Window memory_;            // control and heap
+  Window data_;
+  Heap heap_;
+  WaitSettings waits_;
+  std::vector<std::unique_ptr<Team>> teams_;  // by their number; null: none
+};
+
+}  // namespace penstock::symm

@@ -1,0 +1,210 @@
+// Copies between a PE's memory and another one's, by a thread, a warp or a block.
+//
+// Never a byte outside the range is read or written. The widest word by which both sides are
+// equally aligned is moved at once: 16 bytes where both are equal modulo 16.
+//
+// What limits it: loads in flight. A block's copy over NVLink ends at some 45 to 50 GB/s whatever
+// the means; a warp's at 4 KiB of loads in flight over their latency; a thread's at 128 bytes over
+// it. So loads stand together, and stores, which wait for nobody, follow. More words of a thread
+// than this would need more registers than a kernel of 1,024 threads may have. A warp alone gets
+// its source from L2 instead, where it has asked for it some rows ahead.
+#pragma once
+
+#include "penstock_device/symm/primitives.h"
+
+namespace penstock::device {
+
+constexpr uint32_t kSymmInFlight = 8;       // words of each thread of a warp or block
+constexpr uint32_t kSymmInFlightAlone = 4;  // of a thread alone
+constexpr uint32_t kSymmTilesAhead = 4;     // tiles of 4 KiB: the latency of memory over that of L2
+
+// What is far is read past the caches: an address may hold other bytes than when this GPU read it
+// last, and a program may poll with gets.
+enum class Source { near, far };
+
+template <Source kSource>
+struct Loads;
+template <>
+struct Loads<Source::near> {
+  template <class T>
+  static PENSTOCK_DEVICE T load(const T* from) {
+    return load_weak(from);
+  }
+};
+template <>
+struct Loads<Source::far> {
+  template <class T>
+  static PENSTOCK_DEVICE T load(const T* from) {
+    return load_system(from);
+  }
+};
+
+// How copies are dealt out: in tiles of 8 rows, a row being a word of each lane. Within a tile
+// every distance is known when it is compiled, so that addresses need no registers.
+struct Share {
+  uint64_t tile;  // the first; then every step-th
+  uint64_t step;
+  uint32_t lane;
+};
+
+template <uint32_t kLanes>
+constexpr PENSTOCK_DEVICE uint32_t in_flight() {
+  return kLanes == 1 ? kSymmInFlightAlone : kSymmInFlight;
+}
+
+// Asks for what a later tile reads, 128 bytes for each lane.
+template <uint32_t kLanes, class T>
+PENSTOCK_DEVICE void ask_ahead(const T* from, uint64_t count, uint64_t tile, uint32_t lane) {
+  const uint64_t at =
+      (tile + kSymmTilesAhead) * kLanes * in_flight<kLanes>() + lane * in_flight<kLanes>();
+  if (at < count) prefetch_to_l2(from + at);
+}
+
+// This lane's words of whole tiles, and of the one that ends with the range.
+template <Source kSource, bool kAhead, uint32_t kLanes, class T>
+PENSTOCK_DEVICE void copy_tiles(T* to, const T* from, uint64_t count, Share share) {
+  constexpr uint32_t kInFlight = in_flight<kLanes>();
+  constexpr uint32_t kTile = kLanes * kInFlight;
+  PENSTOCK_NOT_UNROLLED
+  for (uint64_t tile = share.tile; tile * kTile < count; tile += share.step) {
+    if (kAhead) ask_ahead<kLanes>(from, count, tile, share.lane);
+    const uint64_t begin = tile * kTile + share.lane;
+    const T* const source = from + begin;
+    T* const target = to + begin;
+    if (count - tile * kTile >= kTile) {
+      T word[kInFlight];
+      PENSTOCK_UNROLL
+      for (uint32_t k = 0; k < kInFlight; ++k) {
+        word[k] = Loads<kSource>::load(source + k * kLanes);
+      }
+      PENSTOCK_UNROLL
+      for (uint32_t k = 0; k < kInFlight; ++k) store_weak(target + k * kLanes, word[k]);
+    } else {
+      // Fewer words, still with one latency only. What has no value would be kept over all loops.
+      const auto left =
+          static_cast<int32_t>(count - tile * kTile) - static_cast<int32_t>(share.lane);
+      T word[kInFlight] = {};
+      PENSTOCK_UNROLL
+      for (int32_t k = 0; k < static_cast<int32_t>(kInFlight); ++k) {
+        if (k * static_cast<int32_t>(kLanes) < left) {
+          word[k] = Loads<kSource>::load(source + k * kLanes);
+        }
+      }
+      PENSTOCK_UNROLL
+      for (int32_t k = 0; k < static_cast<int32_t>(kInFlight); ++k) {
+        if (k * static_cast<int32_t>(kLanes) < left) store_weak(target + k * kLanes, word[k]);
+      }
+    }
+  }
+}
+
+// As words of this type, and the bytes before and behind them, up to 15 each, one by one by the
+// lanes of tile 0. Both sides are equal modulo the word's size.
+template <class T, Source kSource, bool kAhead, uint32_t kLanes>
+PENSTOCK_DEVICE void copy_as(char* to, const char* from, uint64_t bytes, Share share) {
+  uint64_t head = (0 - static_cast<uint64_t>(reinterpret_cast<uintptr_t>(to))) % sizeof(T);
+  if (head > bytes) head = bytes;
+  const uint64_t words = (bytes - head) / sizeof(T);
+  copy_tiles<kSource, kAhead, kLanes>(reinterpret_cast<T*>(to + head),
+                                      reinterpret_cast<const T*>(from + head), words, share);
+  const auto rest = static_cast<uint32_t>(bytes - words * sizeof(T));
+  if (rest == 0 || share.tile != 0) return;
+  PENSTOCK_NOT_UNROLLED
+  for (uint32_t i = share.lane; i < rest; i += kLanes) {
+    const uint64_t at = i < head ? i : i + words * sizeof(T);
+    store_weak(reinterpret_cast<uint8_t*>(to + at),
+               Loads<kSource>::load(reinterpret_cast<const uint8_t*>(from + at)));
+  }
+}
+
+template <Source kSource, uint32_t kLanes>
+PENSTOCK_DEVICE void copy_narrow(char* to, const char* from, uint64_t bytes, Share share,
+                                 uint32_t apart) {
+  if (apart % 8 == 0) {
+    copy_as<uint64_t, kSource, false, kLanes>(to, from, bytes, share);
+  } else if (apart % 4 == 0) {
+    copy_as<uint32_t, kSource, false, kLanes>(to, from, bytes, share);
+  } else if (apart % 2 == 0) {
+    copy_as<uint16_t, kSource, false, kLanes>(to, from, bytes, share);
+  } else {
+    copy_as<uint8_t, kSource, false, kLanes>(to, from, bytes, share);
+  }
+}
+
+template <Source kSource, bool kAhead, uint32_t kLanes>
+PENSTOCK_DEVICE void copy_share(void* to_any, const void* from_any, uint64_t bytes, Share share) {
+  char* const to = static_cast<char*>(to_any);
+  const char* const from = static_cast<const char*>(from_any);
+  const auto apart = static_cast<uint32_t>(
+      (reinterpret_cast<uintptr_t>(to) ^ reinterpret_cast<uintptr_t>(from)) % 16);
+  if (apart != 0) {
+    copy_narrow<kSource, kLanes>(to, from, bytes, share, apart);
+  } else {
+    copy_as<SymmUnit, kSource, kAhead, kLanes>(to, from, bytes, share);
+  }
+}
+
+// Which of several companies that share a copy this is: the blocks of a grid, for example.
+struct PartOf {
+  uint32_t part;
+  uint32_t parts;
+};
+
+// The part of a copy that this company does.
+template <Source kSource, Scope kScope>
+PENSTOCK_DEVICE void copy_part(void* to, const void* from, uint64_t bytes, PartOf whole) {
+  // A loop around this, as of a program that copies the same again, would keep in registers what
+  // each width needs, if the compiler knew that it stays the same.
+  to = reinterpret_cast<void*>(forgotten(reinterpret_cast<uintptr_t>(to)));
+  from = reinterpret_cast<const void*>(forgotten(reinterpret_cast<uintptr_t>(from)));
+  bytes = forgotten(bytes);
+  const auto rank = static_cast<uint32_t>(forgotten(Company<kScope>::rank()));
+  const uint32_t size = Company<kScope>::size();
+  if (size < kSymmLanes) {
+    // A thread, or a block that is no warp: each one's words stand together.
+    const Share share = {uint64_t{whole.part} * size + rank, uint64_t{whole.parts} * size, 0};
+    copy_share<kSource, false, 1>(to, from, bytes, share);
+    return;
+  }
+  // Threads beyond the last whole warp have no share.
+  const uint32_t warps = size / kSymmLanes;
+  if (rank >= warps * kSymmLanes) return;
+  const Share share = {uint64_t{whole.part} * warps + rank / kSymmLanes,
+                       uint64_t{whole.parts} * warps, rank % kSymmLanes};
+  copy_share<kSource, kSource == Source::near && kScope == Scope::warp, kSymmLanes>(to, from, bytes,
+                                                                                    share);
+}
+
+template <Source kSource, Scope kScope>
+PENSTOCK_DEVICE void copy(void* to, const void* from, uint64_t bytes) {
+  copy_part<kSource, kScope>(to, from, bytes, {0, 1});
+}
+
+// Elements with a distance on either side, counted in elements.
+struct Strides {
+  int64_t to;
+  int64_t from;
+};
+
+template <Source kSource, Scope kScope, class T>
+PENSTOCK_DEVICE void copy_strided(T* to, const T* from, Strides strides, uint64_t count) {
+  const int64_t step = Company<kScope>::size();
+  PENSTOCK_NOT_UNROLLED
+  for (int64_t i = Company<kScope>::rank(); i < static_cast<int64_t>(count);
+       i += step * kSymmInFlight) {
+    T word[kSymmInFlight] = {};
+    PENSTOCK_UNROLL
+    for (int64_t k = 0; k < static_cast<int64_t>(kSymmInFlight); ++k) {
+      const int64_t at = i + k * step;
+      if (at < static_cast<int64_t>(count))
+        word[k] = Loads<kSource>::load(from + at * strides.from);
+    }
+    PENSTOCK_UNROLL
+    for (int64_t k = 0; k < static_cast<int64_t>(kSymmInFlight); ++k) {
+      const int64_t at = i + k * step;
+      if (at < static_cast<int64_t>(count)) store_weak(to + at * strides.to, word[k]);
+    }
+  }
+}
+
+}  // namespace penstock::device

@@ -1,0 +1,196 @@
+// How ranks of a job become PEs of a group: they tell each other what they have, agree, exchange
+// descriptors of their memory, and map it.
+#include "limits.h"
+#include "mapped.h"
+#include "program_data.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <numeric>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace penstock::symm {
+namespace {
+
+using Brought = std::vector<job::Brought>;
+using JobTime = std::chrono::steady_clock::time_point;
+
+// What a PE tells the others first. Processes of one build of this library, as `layout` shows.
+struct Facts {
+  uint64_t layout = kLayout;
+  uint64_t heap_bytes = 0;
+  uint64_t data_bytes = 0;  // of the program's variables; 0 where they are not symmetric
+  static constexpr uint64_t kLayout = 0x73796d6d00000001 + sizeof(Control);
+};
+static_assert(std::is_trivially_copyable_v<Facts> && sizeof(Facts) == 24);
+
+uint64_t default_heap_bytes(uint32_t pes) {
+  const auto memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                      static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  return std::max(memory / pes, limits::kHeapBytesMin);
+}
+
+Failure refuse(std::string message, Code code = Code::invalid_argument) {
+  return {code, std::move(message)};
+}
+
+// Whether all have the same program and library, and may share.
+Outcome<Facts> agree(const Brought& all, const Facts& own) {
+  Facts agreed = own;
+  for (size_t pe = 0; pe < all.size(); ++pe) {
+    Facts facts;
+    if (all[pe].bytes.size() != sizeof facts) {
+      return refuse(fmt::format("PE {} speaks another version of Penstock", pe),
+                    Code::wrong_version);
+    }
+    std::memcpy(&facts, all[pe].bytes.data(), sizeof facts);
+    if (facts.layout != own.layout) {
+      return refuse(
+          fmt::format("PE {} runs another build of Penstock; all PEs must run the same", pe),
+          Code::wrong_version);
+    }
+    if (facts.data_bytes != own.data_bytes) {
+      return refuse(fmt::format(
+          "PE {} has {} bytes of global variables, this one {}; all PEs must run the same program",
+          pe, facts.data_bytes, own.data_bytes));
+    }
+    agreed.heap_bytes = std::min(agreed.heap_bytes, facts.heap_bytes);
+  }
+  return agreed;
+}
+
+// The file behind a descriptor that a peer has sent must be as large as it said, and stay so: else
+// a load beyond its end would end this process.
+Status check_memory(int descriptor, uint64_t bytes) {
+  struct stat facts {};
+  if (::fstat(descriptor, &facts) != 0) return Status::from_errno(errno);
+  if (static_cast<uint64_t>(facts.st_size) < bytes) return Code::bad_message;
+  const int seals = ::fcntl(descriptor, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 ? Status() : Status(Code::bad_message);
+}
+
+Outcome<UniqueFd> make_memory(uint64_t bytes) {
+  UniqueFd memory(::memfd_create("penstock-symmetric", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+    const int error = errno;
+    return Failure{Status::from_errno(error),
+                   fmt::format("no symmetric memory of {} bytes: {}", bytes, std::strerror(error))};
+  }
+  return memory;
+}
+
+Failure cannot_map(const char* what, uint32_t pe, uint64_t bytes, Status status) {
+  return {status, fmt::format("the {} of PE {} ({} bytes) cannot be mapped: {}", what, pe, bytes,
+                              status.name())};
+}
+
+// Maps descriptor `which` of each PE, one after the other.
+Outcome<Window> map_all(Addresses& addresses, const Brought& all, size_t which, uint64_t bytes,
+                        const char* what) {
+  Window window;
+  window.bytes = bytes;
+  window.stride = align_up(bytes, limits::kGranule);
+  if (const Status reserved = addresses.reserve(window.stride * all.size()); !reserved.ok()) {
+    return refuse(
+        fmt::format(
+            "{} PEs with {} bytes each do not fit into the addresses of a process: {}; give "
+            "SHMEM_SYMMETRIC_SIZE a smaller number",
+            all.size(), bytes, reserved.name()),
+        reserved.code());
+  }
+  window.peers = addresses.begin();
+  for (uint32_t pe = 0; pe < all.size(); ++pe) {
+    const int descriptor = all[pe].descriptors[which].get();
+    if (const Status is_right = check_memory(descriptor, bytes); !is_right.ok()) {
+      return cannot_map(what, pe, bytes, is_right);
+    }
+    if (const Status placed = addresses.map(pe * window.stride, bytes, descriptor); !placed.ok()) {
+      return cannot_map(what, pe, bytes, placed);
+    }
+  }
+  return window;
+}
+
+}  // namespace
+
+std::string exchange_name(const std::string& group, const std::string& what) {
+  return "symm/" + group + "/" + what;
+}
+
+std::chrono::nanoseconds join_time(const GroupOptions& options) {
+  return options.time_to_join.count() != 0 ? options.time_to_join : limits::kJoinTime;
+}
+
+Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOptions& options) {
+  const job::Place& place = member.place();
+  std::vector<uint32_t> ranks = options.ranks;
+  if (ranks.empty()) {
+    ranks.resize(place.size);
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  const auto own = std::find(ranks.begin(), ranks.end(), place.rank);
+  if (own == ranks.end() || !std::is_sorted(ranks.begin(), ranks.end()) ||
+      ranks.size() > limits::kPesMax) {
+    return refuse(
+        fmt::format("a group of {} PEs: up to {} ranks in ascending order, with the own one ({})",
+                    ranks.size(), limits::kPesMax, place.rank));
+  }
+  const auto me = static_cast<uint32_t>(own - ranks.begin());
+  for (const uint32_t rank : ranks) {
+    if (member.node_of(rank) != place.node) {
+      return refuse(
+          fmt::format("rank {} is on another node: groups over several nodes are not built yet",
+                      rank),
+          Code::not_supported);
+    }
+  }
+
+  const JobTime deadline = std::chrono::steady_clock::now() + join_time(options);
+  ProgramData data;
+  if (options.has_program_data) {
+    TRY_ASSIGN(data, move_program_data());
+  }
+  Facts facts;
+  facts.heap_bytes =
+      options.heap_bytes != 0 ? options.heap_bytes : default_heap_bytes(place.node_size);
+  facts.data_bytes = data.bytes;
+  TRY_ASSIGN(const Brought told,
+             member.exchange({exchange_name(options.name, "facts"), ranks},
+                             {std::as_bytes(std::span(&facts, 1)), {}}, deadline));
+  TRY_ASSIGN(const Facts agreed, agree(told, facts));
+
+  const uint64_t room = limits::kWindowsBytesMax / ranks.size();
+  const uint64_t bytes = std::min(align_up(sizeof(Control) + agreed.heap_bytes, limits::kGranule),
+                                  room / limits::kGranule * limits::kGranule);
+  TRY_ASSIGN(const UniqueFd memory, make_memory(bytes));
+  std::vector<int> descriptors = {memory.get()};
+  if (data.bytes != 0) descriptors.push_back(data.descriptor);
+  TRY_ASSIGN(const Brought all, member.exchange({exchange_name(options.name, "memory"), ranks},
+                                                {{}, descriptors}, deadline));
+  for (uint32_t pe = 0; pe < all.size(); ++pe) {
+    if (all[pe].descriptors.size() != descriptors.size()) {
+      return refuse(fmt::format("PE {} gave {} descriptors, not {}", pe, all[pe].descriptors.size(),
+                                descriptors.size()),
+                    Code::bad_message);
+    }
+  }
+  auto mapped = std::make_unique<Mapped>();
+  TRY_ASSIGN(mapped->memory, map_all(mapped->memory_addresses, all, 0, bytes, "heap"));
+  mapped->memory.own = mapped->memory.peers + me * mapped->memory.stride;
+  if (data.bytes != 0) {
+    TRY_ASSIGN(mapped->data,
+               map_all(mapped->data_addresses, all, 1, data.bytes, "global variables"));
+    mapped->data.own = data.begin;
+  }
+  // Who has mapped waits for those who still map: the first store may come at once.
+  TRY_ASSIGN(const Brought ready,
+             member.exchange({exchange_name(options.name, "mapped"), ranks}, {}, deadline));
+  return std::unique_ptr<Group>(new Group(member, options, std::move(ranks), std::move(mapped)));
+}
+
+}  // namespace penstock::symm

@@ -1,0 +1,25 @@
+// Bounds of symmetric memory, with the reason for each.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace penstock::symm::limits {
+
+// PEs of a group: four thousand windows of a terabyte fit into the addresses of a process.
+inline constexpr uint32_t kPesMax = 4096;
+
+// Heaps and windows are multiples of it: a huge page, and what GPUs map at once.
+inline constexpr uint64_t kGranule = uint64_t{2} << 20;
+
+// Addresses that the windows of all PEs may take: half of what a process has.
+inline constexpr uint64_t kWindowsBytesMax = uint64_t{1} << 46;
+
+// Of a heap where nobody says more: the machine's memory divided by the PEs of the node, at least
+// this.
+inline constexpr uint64_t kHeapBytesMin = uint64_t{64} << 20;
+
+// How long a PE waits for the others when a group is made.
+inline constexpr std::chrono::seconds kJoinTime{60};
+
+}  // namespace penstock::symm::limits

@@ -1,0 +1,59 @@
+// How teams are made: their PEs agree on a number, which names words in each one's memory.
+#include <array>
+
+#include "penstock/symm/group.h"
+
+namespace penstock::symm {
+
+// The lowest number that is free at all of the parent. Each PE shows which are free for it; the
+// second sync lets no one change what it shows before all have read it.
+Result<uint32_t> Group::agree_on_team(Team& parent) {
+  std::array<uint64_t, kTeamWords> free{};
+  for (uint32_t id = 0; id < kTeamsMax; ++id) {
+    if (teams_[id] == nullptr) free[id / 64] |= uint64_t{1} << (id % 64);
+  }
+  std::copy(free.begin(), free.end(), control(parent).scratch);
+  TRY(sync(parent));
+  for (uint32_t index = 0; index < parent.size(); ++index) {
+    const uint64_t* const theirs = control(parent, index).scratch;
+    for (uint32_t word = 0; word < kTeamWords; ++word) free[word] &= theirs[word];
+  }
+  for (uint32_t word = 0; word < kTeamWords; ++word) {
+    if (free[word] != 0) return word * 64 + static_cast<uint32_t>(std::countr_zero(free[word]));
+  }
+  return Status(Code::busy);
+}
+
+Outcome<Team*> Group::split(Team& parent, const PeSet& part) {
+  const std::optional<PeSet> set = parent.set().part(part);
+  const Result<uint32_t> id = agree_on_team(parent);
+  if (!id && id.error() != Code::busy)
+    return Failure{id.error(), "a PE of the parent team has ended"};
+  const std::optional<uint32_t> index = set ? set->index_of(me_) : std::nullopt;
+  Team* team = nullptr;
+  if (id && index) {
+    // Words that an earlier team of this number has left. Nobody writes new ones before the sync
+    // that follows.
+    TeamControl& own = control_of(me_).teams[*id];
+    own = {};
+    teams_[*id] = std::make_unique<Team>(*id, *set, *index);
+    team = teams_[*id].get();
+  }
+  if (const Status together = sync(parent); !together.ok()) {
+    return Failure{together, "a PE of the parent team has ended"};
+  }
+  if (!id) return Failure{Code::busy, "no team is free any more: there may be 256 at once"};
+  if (!set) return Failure{Code::invalid_argument, "the part reaches beyond its parent team"};
+  return team;
+}
+
+Status Group::destroy(Team& team) {
+  if (team.id() == kWorldTeam || team.id() == kNodeTeam) return Code::invalid_argument;
+  ASSERT(teams_[team.id()].get() == &team);
+  // Nobody may still be in a sync of it when its words are used by another.
+  const Status together = sync(team);
+  teams_[team.id()].reset();
+  return together;
+}
+
+}  // namespace penstock::symm

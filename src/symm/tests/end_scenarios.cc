@@ -1,0 +1,73 @@
+// A PE that ends in the middle: the others' waits end, say which it was, and the rest joins a new
+// group.
+#include "pes.h"
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <unistd.h>
+
+namespace penstock::symm::test {
+namespace {
+
+using std::chrono::steady_clock;
+
+void goes_on_without_the_last(const Pe& pe, const std::function<Status()>& wait) {
+  const uint32_t last = pe.size() - 1;
+  if (pe.me() == last) {
+    ::usleep(50'000);
+    ::kill(::getpid(), SIGKILL);
+  }
+  const auto begin = steady_clock::now();
+  const Status ended = wait();
+  CHECK(ended.code() == Code::peer_gone);
+  CHECK(steady_clock::now() - begin < std::chrono::seconds(10));
+  CHECK(pe.group.first_gone() == last);
+  // What is ready needs nobody.
+  CHECK(pe.group.wait([] { return true; }).ok());
+
+  GroupOptions rest{.name = "rest", .heap_bytes = 1 << 20};
+  for (uint32_t rank = 0; rank < last; ++rank) rest.ranks.push_back(rank);
+  auto group = Group::join(pe.member, rest);
+  CHECK(group);
+  CHECK((*group)->size() == last && (*group)->health().ok());
+  for (int i = 0; i < 100; ++i) CHECK((*group)->barrier((*group)->world()).ok());
+}
+
+void while_others_sync(const Pe& pe) {
+  goes_on_without_the_last(pe, [&] { return pe.group.sync(pe.group.world()); });
+}
+
+void while_others_wait_for_a_word(const Pe& pe) {
+  auto* const word = pe.allocate<uint64_t>(1);
+  goes_on_without_the_last(pe, [&] {
+    return pe.group.wait([&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0; });
+  });
+}
+
+void while_it_has_a_lock(const Pe& pe) {
+  long* const lock = pe.allocate<long>(1);
+  if (pe.me() == pe.size() - 1) CHECK(set_lock(pe.group, lock).ok());
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+  goes_on_without_the_last(pe, [&] { return set_lock(pe.group, lock); });
+}
+
+void a_deadline_ends_a_wait(const Pe& pe) {
+  engine::Clock& clock = engine::system_clock();
+  const auto deadline = clock.now() + std::chrono::milliseconds(20);
+  CHECK(pe.group.wait([] { return false; }, deadline).code() == Code::timed_out);
+  CHECK(clock.now() >= deadline);
+  CHECK(pe.group.sync(pe.group.world()).ok());
+}
+
+}  // namespace
+
+const Named kEndScenarios[] = {
+    {"in_sync", while_others_sync},
+    {"in_wait", while_others_wait_for_a_word},
+    {"with_lock", while_it_has_a_lock},
+    {"deadline", a_deadline_ends_a_wait},
+    {nullptr, nullptr},
+};
+
+}  // namespace penstock::symm::test

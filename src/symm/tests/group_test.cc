@@ -1,0 +1,66 @@
+// Scenarios of PEs in real processes of a job (pes.cc), with as many PEs as there are processors,
+// fewer, and more.
+#include <gtest/gtest.h>
+#include <ostream>
+
+#include "penstock/job.h"
+
+namespace penstock::symm {
+namespace {
+
+// The exit code of a job of so many PEs.
+int run(uint32_t pes, const std::string& scenario, bool keep_going = false) {
+  job::LaunchOptions options;
+  options.size = pes;
+  options.command = {PENSTOCK_PES_PATH, scenario};
+  options.keep_going = keep_going;
+  options.signals = false;
+  const auto code = job::launch(options);
+  EXPECT_TRUE(code) << code.error().message;
+  return code ? *code : -1;
+}
+
+struct Case {
+  std::string scenario;
+  uint32_t pes;
+  friend void PrintTo(const Case& one, std::ostream* out) {
+    *out << one.scenario << " of " << one.pes;
+  }
+};
+
+class GroupTest : public testing::TestWithParam<Case> {};
+
+TEST_P(GroupTest, does_what_is_promised) {
+  EXPECT_EQ(run(GetParam().pes, GetParam().scenario), 0);
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* scenario :
+       {"bytes", "variables", "children", "words", "signals", "lock", "sync", "world",
+        "active_sets", "same_bits", "parts", "rows", "again", "too_many", "groups", "deadline"}) {
+    for (const uint32_t pes : {1, 2, 3, 4}) all.push_back({scenario, pes});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GroupTest, testing::ValuesIn(cases()), [](const auto& one) {
+  return one.param.scenario + "_of_" + std::to_string(one.param.pes);
+});
+
+class EndTest : public testing::TestWithParam<Case> {};
+
+TEST_P(EndTest, ends_the_waits_of_the_others_who_go_on) {
+  // The killed PE's code is the job's; those who go on would fail with 1.
+  EXPECT_EQ(run(GetParam().pes, GetParam().scenario, true), 128 + 9);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EndTest,
+                         testing::Values(Case{"in_sync", 2}, Case{"in_sync", 4}, Case{"in_wait", 3},
+                                         Case{"with_lock", 2}, Case{"with_lock", 4}),
+                         [](const auto& one) {
+                           return one.param.scenario + "_of_" + std::to_string(one.param.pes);
+                         });
+
+}  // namespace
+}  // namespace penstock::symm

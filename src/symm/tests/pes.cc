@@ -1,0 +1,60 @@
+// One PE of a test's job: runs the scenario that it is told, over a group of all PEs.
+#include "pes.h"
+
+#include <cstring>
+
+namespace penstock::symm::test {
+namespace {
+
+Scenario find(const char* name) {
+  for (const Named* all :
+       {kMemoryScenarios, kCollectiveScenarios, kTeamScenarios, kEndScenarios, kDeviceScenarios}) {
+    for (const Named* one = all; one->name != nullptr; ++one) {
+      if (std::strcmp(one->name, name) == 0) return one->run;
+    }
+  }
+  return nullptr;
+}
+
+int run(const char* name) {
+  const Scenario scenario = find(name);
+  if (scenario == nullptr) {
+    std::fprintf(stderr, "symm_pes: no scenario is called %s\n", name);
+    return 2;
+  }
+  auto member = job::Member::from_environment();
+  if (!member) {
+    std::fprintf(stderr, "symm_pes: %s\n", member.error().message.c_str());
+    return 2;
+  }
+  auto group = Group::join(**member, {.heap_bytes = uint64_t{64} << 20, .has_program_data = true});
+  if (!group) {
+    std::fprintf(stderr, "symm_pes: %s\n", group.error().message.c_str());
+    return 2;
+  }
+  scenario({**member, **group});
+  group->reset();
+  (*member)->leave();
+  return 0;
+}
+
+// By hand: a job of this program, with so many PEs.
+int launch(const char* self, const char* pes, const char* scenario) {
+  job::LaunchOptions options;
+  options.size = static_cast<uint32_t>(std::strtoul(pes, nullptr, 10));
+  options.command = {self, scenario};
+  const auto code = job::launch(options);
+  if (!code) std::fprintf(stderr, "symm_pes: %s\n", code.error().message.c_str());
+  return code ? *code : 2;
+}
+
+}  // namespace
+}  // namespace penstock::symm::test
+
+int main(int argc, char** argv) {
+  using namespace penstock::symm::test;
+  if (argc == 2) return run(argv[1]);
+  if (argc == 3) return launch(argv[0], argv[1], argv[2]);
+  std::fprintf(stderr, "usage: symm_pes [PES] SCENARIO (without PES it is one of a job)\n");
+  return 2;
+}

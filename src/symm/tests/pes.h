@@ -1,0 +1,54 @@
+// What the programs of PEs in this library's tests have in common: each scenario runs in real
+// processes of a job.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "penstock/symm.h"
+
+namespace penstock::symm::test {
+
+// Ends this PE with a message: its job, and so the test, fails.
+[[noreturn]] inline void fail(const char* file, int line, const char* what) {
+  std::fprintf(stderr, "%s:%d: not so: %s\n", file, line, what);
+  std::_Exit(1);
+}
+
+#define CHECK(condition)                                                            \
+  do {                                                                              \
+    if (!(condition)) ::penstock::symm::test::fail(__FILE__, __LINE__, #condition); \
+  } while (false)
+
+struct Pe {
+  job::Member& member;
+  Group& group;
+
+  uint32_t me() const { return group.me(); }
+  uint32_t size() const { return group.size(); }
+  uint32_t right() const { return (me() + 1) % size(); }
+  uint32_t left() const { return (me() + size() - 1) % size(); }
+
+  // The same place on each PE, when all call it in the same order.
+  template <class T>
+  T* allocate(uint64_t count) const {
+    const auto offset = group.heap().allocate(count * sizeof(T), alignof(T));
+    CHECK(offset);
+    return reinterpret_cast<T*>(group.heap_address(*offset));
+  }
+};
+
+using Scenario = void (*)(const Pe& pe);
+
+// Scenarios by name; each file adds its own.
+struct Named {
+  const char* name;
+  Scenario run;
+};
+extern const Named kMemoryScenarios[];
+extern const Named kCollectiveScenarios[];
+extern const Named kTeamScenarios[];
+extern const Named kEndScenarios[];
+extern const Named kDeviceScenarios[];
+
+}  // namespace penstock::symm::test

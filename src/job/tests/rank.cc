@@ -251,7 +251,7 @@ int run(int argc, char** argv) {
        }},
       {"join-in-vain",
        [&] {
-         auto joined = join_by_id(rank, milliseconds(700));
+         auto joined = join_by_id(rank, milliseconds(1500));
          EXPECT(!joined);
          std::printf("%s: %s\n", std::string(joined.error().status.name()).c_str(),
                      joined.error().message.c_str());

@@ -218,6 +218,17 @@ std::optional<std::vector<Share>> decode_shares(ByteReader& body, size_t count,
   return shares;
 }
 
+std::string have_not_come(const std::vector<uint32_t>& missing) {
+  // More would be read by nobody.
+  constexpr size_t kNamed = 8;
+  std::string text = missing.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < missing.size() && i < kNamed; ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", missing[i]);
+  }
+  if (missing.size() > kNamed) text += fmt::format(" and {} more", missing.size() - kNamed);
+  return text + (missing.size() == 1 ? " has" : " have");
+}
+
 std::string describe(const End& end) {
   const std::string rank = fmt::format("rank {}", end.rank);
   switch (end.how) {

@@ -40,9 +40,10 @@ enum class Kind : uint16_t {
   abort = 10,    // up
   ended = 11,    // down, and of rooms up: ranks that ended or left
   // Between rooms.
-  room = 12,    // up: hello of a room
-  joined = 13,  // up: a rank of that room
-  answer = 14,  // down: what all of a meeting brought, for several ranks of a room
+  room = 12,     // up: hello of a room
+  joined = 13,   // up: a rank of that room
+  answer = 14,   // down: what all of a meeting brought, for several ranks of a room
+  waiting = 15,  // down, to members, too: who has not joined yet
 };
 
 struct FrameHeader {
@@ -133,6 +134,8 @@ std::optional<AnswerBody> decode_answer(Bytes body, uint32_t size);
 std::optional<std::vector<Share>> decode_shares(ByteReader& body, size_t count,
                                                 uint32_t descriptors);
 
+// "rank 3 has", "ranks 3, 5 and 12 more have": those of `missing`, of which not all are named.
+std::string have_not_come(const std::vector<uint32_t>& missing);
 // "rank 3", and what became of it: "rank 3 was killed by signal 9 (Killed)".
 std::string describe(const End& end);
 

@@ -11,6 +11,8 @@ namespace {
 // Of who connects until it says the secret: a port is found by anybody.
 constexpr std::chrono::milliseconds kRoomsPatience{10'000};
 constexpr size_t kUnknownMax = 1024;
+// Who gives up says who was missing at this time before.
+constexpr std::chrono::milliseconds kSayAgain{250};
 
 constexpr Accepts kFromUnknown{64, 0};
 constexpr Accepts kFromRooms{16 * kMiB, 0};
@@ -24,6 +26,7 @@ std::shared_ptr<const Content> holding(std::vector<std::byte> bytes) {
 }  // namespace
 
 Gathering::~Gathering() {
+  loop_.cancel(saying_);
   for (const auto& [room, below] : rooms_) {
     loop_.forget(below.token);
     loop_.cancel(below.patience);
@@ -134,12 +137,35 @@ Status Gathering::join(uint64_t room, uint32_t rank) {
   }
   ranks_[rank].room = room;
   rooms_[room].ranks.push_back(rank);
-  if (++joined_ == ranks_.size()) welcome_all();
+  if (++joined_ == ranks_.size()) {
+    welcome_all();
+  } else if (saying_ == 0) {
+    saying_ =
+        loop_.at(std::chrono::steady_clock::now() + kSayAgain, [this] { say_who_is_missing(); });
+  }
   return {};
+}
+
+void Gathering::say_who_is_missing() {
+  saying_ = 0;
+  if (complete_ || failed_) return;
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].room == 0) missing.push_back(rank);
+  }
+  const auto content = holding(encode(FailedBody{Code::timed_out, have_not_come(missing)}));
+  for (const auto& [room, below] : rooms_) {
+    // One that does not read needs not hear it again.
+    if (below.patience != 0 || below.connection->has_unsent()) continue;
+    send(room, {.kind = Kind::waiting, .rank = kAllRanks}, content);
+  }
+  saying_ =
+      loop_.at(std::chrono::steady_clock::now() + kSayAgain, [this] { say_who_is_missing(); });
 }
 
 void Gathering::welcome_all() {
   ASSERT(joined_ == ranks_.size() && !complete_ && !failed_);
+  loop_.cancel(std::exchange(saying_, 0));
   complete_ = true;
   // Nodes are numbered by their first rank.
   std::map<uint64_t, uint32_t> numbers;

@@ -42,6 +42,8 @@ class Gathering {
   Status greet(uint64_t room, const Frame& frame);
   Status join(uint64_t room, uint32_t rank);
   void welcome_all();
+  // Now and again, until all have joined.
+  void say_who_is_missing();
   Status take_ended(uint64_t room, const EndedBody& ended);
   void tell(uint64_t but, const EndedBody& ended);
   // Sends what a call of Meetings has left in answers_.
@@ -58,6 +60,7 @@ class Gathering {
   std::vector<Rank> ranks_;  // as many as the first room said
   uint32_t joined_ = 0;
   bool complete_ = false;
+  Loop::Token saying_ = 0;
   bool failed_ = false;  // one ended before all had joined
   std::unique_ptr<Meetings> meetings_;
   std::shared_ptr<const Content> answer_;

@@ -67,13 +67,19 @@ Outcome<std::unique_ptr<Member::Impl>> Member::Impl::join(UniqueFd socket, const
   content->bytes = encode(hello);
   connection.queue({.kind = Kind::hello, .rank = hello.rank}, content);
   std::vector<Frame> frames;
-  while (frames.empty()) {
+  std::string missing = "not all ranks of the job have";
+  while (true) {
     const Status sent = connection.send();
     const Status received = connection.receive(&frames);
+    std::erase_if(frames, [&](const Frame& frame) {
+      if (frame.header.kind != Kind::waiting) return false;
+      if (const auto who = decode_failed(frame.body)) missing = who->text;
+      return true;
+    });
     if (!frames.empty()) break;
     if (!received.ok()) return gone_room();
     if (member_now() >= deadline) {
-      return Failure{Code::timed_out, "not all ranks of the job have joined in time"};
+      return Failure{Code::timed_out, missing + " not joined the job in time"};
     }
     pollfd ready{connection.fd(), POLLIN, 0};
     if (sent.code() == Code::busy) ready.events |= POLLOUT;

@@ -22,6 +22,8 @@ constexpr milliseconds kUntilLost{300};
 // Descriptors that are under way between processes of one user are bounded; nothing tells when
 // there is room again.
 constexpr milliseconds kDescriptorsAgain{2};
+// Who gives up says who was missing at this time before.
+constexpr milliseconds kLookAgain{250};
 // Of who connects until it says who it is.
 constexpr milliseconds kStrangersPatience{10'000};
 
@@ -63,6 +65,7 @@ Room::~Room() {
   for (uint32_t rank = 0; rank < links_.size(); ++rank) close(rank);
   while (!strangers_.empty()) forget_stranger(strangers_.begin()->first);
   loop_.cancel(announcement_);
+  loop_.cancel(saying_);
 }
 
 bool Room::is_over() const {
@@ -221,7 +224,30 @@ void Room::join(uint32_t rank) {
   if (welcome_) return welcome_one(rank);
   if (!why_nobody_joins_.empty()) return refuse(rank, {Code::closed, why_nobody_joins_});
   if (options_.above != nullptr) return options_.above->joined(rank);
-  if (joined_ == links_.size()) welcome(std::vector<uint32_t>(links_.size(), 0));
+  if (joined_ == links_.size()) return welcome(std::vector<uint32_t>(links_.size(), 0));
+  if (saying_ == 0) saying_ = loop_.at(now() + kLookAgain, [this] { look_who_is_missing(); });
+}
+
+void Room::look_who_is_missing() {
+  saying_ = 0;
+  if (welcome_) return;
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < links_.size(); ++rank) {
+    if (!links_[rank].joined) missing.push_back(rank);
+  }
+  say_who_is_missing(have_not_come(missing));
+  saying_ = loop_.at(now() + kLookAgain, [this] { look_who_is_missing(); });
+}
+
+void Room::say_who_is_missing(const std::string& who) {
+  if (welcome_) return;
+  const auto content = content_of(encode(FailedBody{Code::timed_out, who}));
+  for (uint32_t rank = 0; rank < links_.size(); ++rank) {
+    // One that does not read needs not hear it again.
+    const Link& link = links_[rank];
+    if (!link.joined || !link.connection || link.connection->has_unsent()) continue;
+    send(rank, {.kind = Kind::waiting, .rank = rank}, content);
+  }
 }
 
 void Room::welcome(std::vector<uint32_t> node_of) {

@@ -56,6 +56,7 @@ class Room {
   // What the room above says.
   void welcome(std::vector<uint32_t> node_of);
   void refuse(uint32_t rank, const FailedBody& why);
+  void say_who_is_missing(const std::string& who);
   // All turns are of one meeting; `body` is that of a frame `brought`.
   void answer(const std::vector<Turn>& turns, Bytes body);
   void fail(const Turn& turn, const FailedBody& why);
@@ -106,6 +107,8 @@ class Room {
   void lost(uint32_t rank);
   void declare(const End& end);
   void announce();
+  // The same where nothing is above.
+  void look_who_is_missing();
   void announce_soon(Loop::Moment moment);
 
   Loop& loop_;
@@ -122,6 +125,7 @@ class Room {
   std::shared_ptr<const Content> welcome_;  // the same
   EndedBody known_;                         // all, for those who join later
   EndedBody untold_;                        // of it what members were not told
+  Loop::Token saying_ = 0;
   Loop::Token announcement_ = 0;
   Loop::Moment announced_at_{};
 };

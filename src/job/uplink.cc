@@ -98,6 +98,12 @@ Status Uplink::act(const Frame& frame) {
       }
       return {};
     }
+    case Kind::waiting: {
+      const auto who = decode_failed(frame.body);
+      if (!who) return Code::bad_message;
+      room_->say_who_is_missing(who->text);
+      return {};
+    }
     case Kind::answer: {
       const auto answer = decode_answer(frame.body, size_);
       if (!answer) return Code::bad_message;

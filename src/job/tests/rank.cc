@@ -251,7 +251,7 @@ int run(int argc, char** argv) {
        }},
       {"join-in-vain",
        [&] {
-         auto joined = join_by_id(rank, milliseconds(700));
+         auto joined = join_by_id(rank, milliseconds(1500));
          EXPECT(!joined);
          std::printf("%s: %s\n", std::string(joined.error().status.name()).c_str(),
                      joined.error().message.c_str());
@@ -279,6 +279,16 @@ int run(int argc, char** argv) {
       {"meet-first-two",
        [&] {
          print(meet(*member, "two", {0, 1}, rank));
+       }},
+      {"pace",
+       [&] {
+         const Time begun = from_now(milliseconds(0));
+         for (int round = 0; round < 1000; ++round) {
+           if (!meet(*member, "pace", everyone(*member), rank)) give_up("no meeting");
+         }
+         const auto took =
+             std::chrono::duration<double, std::micro>(from_now(milliseconds(0)) - begun);
+         if (rank == "0") std::printf("%.1f us for each meeting\n", took.count() / 1000);
        }},
       {"trouble", [&] { wait_for_trouble(*member); }},
       {"leave", [&] { member->leave(); }},

@@ -106,6 +106,17 @@ function(penstock_install)
       \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/penstock\")
     file(CREATE_LINK \"\${program}\" \"\${helper}\" SYMBOLIC)"
     COMPONENT penstock-compat)
+  # oshcc finds headers and library beside itself, and oshrun the program penstock in the path.
+  set(openshmem ${CMAKE_INSTALL_LIBDIR}/penstock/openshmem)
+  install(TARGETS shmem_shared COMPONENT penstock-compat LIBRARY DESTINATION ${openshmem}/lib)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/src/fronts/shmem/made/include/ COMPONENT penstock-compat
+    DESTINATION ${openshmem}/include)
+  install(PROGRAMS src/fronts/shmem/wrappers/oshcc src/fronts/shmem/wrappers/oshrun COMPONENT penstock-compat
+    DESTINATION ${openshmem}/bin)
+  install(CODE "
+    file(CREATE_LINK oshcc
+      \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${openshmem}/bin/oshc++\" SYMBOLIC)"
+    COMPONENT penstock-compat)
   if(TARGET hf3fs_py_usrbio)
     install(TARGETS hf3fs_py_usrbio COMPONENT penstock-compat LIBRARY DESTINATION ${hf3fs}/python)
     install(DIRECTORY ${CMAKE_BINARY_DIR}/python/hf3fs_fuse COMPONENT penstock-compat

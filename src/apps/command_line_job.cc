@@ -15,8 +15,7 @@ void CommandLine::add_job_commands() {
       ->check(CLI::Range(1, 65536));
   run->add_option("-x", run_.environment,
                   "NAME=VALUE: a variable that the processes have; NAME: as it is here (repeat)")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->allow_extra_args(false);
   run->add_option("--wdir", run_.directory, "The directory in which they run (default: this one)");
   run->add_flag("-l,--label", run_.label,
                 "Print output in whole lines, each behind its rank: [3] ...");

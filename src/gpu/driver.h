@@ -26,6 +26,8 @@ namespace penstock::gpu {
   CALL(cuDevicePrimaryCtxGetState)        \
   CALL(cuCtxPushCurrent)                  \
   CALL(cuCtxPopCurrent)                   \
+  CALL(cuCtxGetCurrent)                   \
+  CALL(cuCtxGetDevice)                    \
   CALL(cuCtxEnablePeerAccess)             \
   CALL(cuCtxGetStreamPriorityRange)       \
   CALL(cuPointerGetAttributes)            \
@@ -37,6 +39,7 @@ namespace penstock::gpu {
   CALL(cuMemFree)                         \
   CALL(cuMemcpyHtoD)                      \
   CALL(cuMemcpyAsync)                     \
+  CALL(cuMemsetD8Async)                   \
   CALL(cuMemCreate)                       \
   CALL(cuMemRelease)                      \
   CALL(cuMemAddressReserve)               \

@@ -1,10 +1,28 @@
 #include "real_devices.h"
 
+#include "penstock/gpu.h"
+
 namespace penstock::gpu {
 
+namespace {
+
+Failure left_out() {
+  return {Code::not_supported,
+          "this build has no CUDA parts (build it where nvcc 12.2 or newer is installed)"};
+}
+
+}  // namespace
+
 Outcome<engine::DeviceMemory*> real_devices() {
-  return Failure{Code::not_supported,
-                 "this build has no CUDA parts (build it where nvcc 12.2 or newer is installed)"};
+  return left_out();
+}
+
+Outcome<engine::DeviceId> current_device() {
+  return left_out();
+}
+
+Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(engine::DeviceId) {
+  return left_out();
 }
 
 }  // namespace penstock::gpu

@@ -19,6 +19,7 @@ constexpr int kReceivesMax = 16;
 
 void Connection::queue(FrameHeader header, std::shared_ptr<const Content> content,
                        bool with_descriptors) {
+  ASSERT(!content || content->bytes.size() <= UINT32_MAX);
   header.body_bytes = content ? static_cast<uint32_t>(content->bytes.size()) : 0;
   header.descriptors =
       with_descriptors && content ? static_cast<uint32_t>(content->descriptors.size()) : 0;
@@ -86,8 +87,10 @@ Status Connection::send_part(Unsent& frame) {
     return Code::conflict;
   }
   if (sent < 0) return {Code::peer_gone, static_cast<uint32_t>(errno)};
+  ASSERT(sent > 0);
   frame.sent += static_cast<size_t>(sent);
   frame.descriptors_sent += now;
+  ASSERT(frame.sent <= sizeof frame.header + frame.header.body_bytes);
   return {};
 }
 
@@ -154,6 +157,8 @@ Status Connection::take(Bytes bytes, std::vector<Frame>* frames) {
 }
 
 Status Connection::finish_frame(std::vector<Frame>* frames) {
+  ASSERT(header_bytes_ == sizeof coming_.header &&
+         coming_.body.size() == coming_.header.body_bytes);
   const size_t wanted = coming_.header.descriptors;
   if (descriptors_.size() < wanted && !lost_) return Code::bad_message;
   coming_.descriptors_lost = descriptors_.size() < wanted;

@@ -32,6 +32,7 @@ class Connection {
       : socket_(std::move(socket)), accepts_(accepts) {}
 
   int fd() const { return socket_.get(); }
+  void accept_from_now_on(const Accepts& accepts) { accepts_ = accepts; }
 
   // Puts a frame at the end of what goes out; descriptors of `content` go with it, or none of them.
   void queue(FrameHeader header, std::shared_ptr<const Content> content,

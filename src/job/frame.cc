@@ -172,6 +172,34 @@ std::optional<std::pair<int32_t, std::string>> decode_abort(Bytes body) {
   return std::pair{code, std::move(why)};
 }
 
+std::vector<std::byte> encode_answer(const std::vector<Turn>& turns, Bytes brought) {
+  ByteWriter to;
+  to.number(static_cast<uint32_t>(turns.size()));
+  for (const Turn& turn : turns) {
+    to.number(turn.rank);
+    to.number(turn.serial);
+  }
+  to.raw(brought);
+  return std::move(to.bytes());
+}
+
+std::optional<AnswerBody> decode_answer(Bytes body, uint32_t size) {
+  ByteReader from(body);
+  AnswerBody answer;
+  const auto count = from.number<uint32_t>();
+  if (count == 0 || count > size) return std::nullopt;
+  for (uint32_t i = 0; i < count && from.good(); ++i) {
+    Turn turn;
+    turn.rank = from.number<uint32_t>();
+    turn.serial = from.number<uint64_t>();
+    if (turn.rank >= size) return std::nullopt;
+    answer.turns.push_back(turn);
+  }
+  if (!from.good()) return std::nullopt;
+  answer.brought = from.raw(from.left());
+  return answer;
+}
+
 std::optional<std::vector<Share>> decode_shares(ByteReader& body, size_t count,
                                                 uint32_t descriptors) {
   std::vector<Share> shares;
@@ -188,6 +216,17 @@ std::optional<std::vector<Share>> decode_shares(ByteReader& body, size_t count,
   }
   if (!body.good() || bytes != body.left() || passed != descriptors) return std::nullopt;
   return shares;
+}
+
+std::string have_not_come(const std::vector<uint32_t>& missing) {
+  // More would be read by nobody.
+  constexpr size_t kNamed = 8;
+  std::string text = missing.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < missing.size() && i < kNamed; ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", missing[i]);
+  }
+  if (missing.size() > kNamed) text += fmt::format(" and {} more", missing.size() - kNamed);
+  return text + (missing.size() == 1 ? " has" : " have");
 }
 
 std::string describe(const End& end) {

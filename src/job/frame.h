@@ -22,6 +22,10 @@ namespace penstock::job {
 inline constexpr uint32_t kMagic = 0x4a4e4550;  // "PENJ"
 inline constexpr uint16_t kVersion = 1;
 inline constexpr size_t kSecretBytes = 16;
+using Secret = std::array<std::byte, kSecretBytes>;
+
+// Of a frame that is for all ranks of a room.
+inline constexpr uint32_t kAllRanks = UINT32_MAX;
 
 enum class Kind : uint16_t {
   hello = 1,     // up: who comes
@@ -34,7 +38,12 @@ enum class Kind : uint16_t {
   leave = 8,     // up
   left = 9,      // down: the answer to it
   abort = 10,    // up
-  ended = 11,    // down: ranks that ended or left
+  ended = 11,    // down, and of rooms up: ranks that ended or left
+  // Between rooms.
+  room = 12,     // up: hello of a room
+  joined = 13,   // up: a rank of that room
+  answer = 14,   // down: what all of a meeting brought, for several ranks of a room
+  waiting = 15,  // down, to members, too: who has not joined yet
 };
 
 struct FrameHeader {
@@ -58,7 +67,7 @@ struct Frame {
 struct Hello {
   uint32_t rank = 0;
   uint32_t size = 0;
-  std::array<std::byte, kSecretBytes> secret{};
+  Secret secret{};
 };
 
 // The same for all; the header says for which rank it is.
@@ -87,6 +96,12 @@ struct EndedBody {
   std::vector<uint32_t> left;
 };
 
+// A rank, and the number that it gave a meeting.
+struct Turn {
+  uint32_t rank = 0;
+  uint64_t serial = 0;
+};
+
 // What stands in front of the bytes of all: for each rank in order how much it brought.
 struct Share {
   uint32_t bytes = 0;
@@ -108,10 +123,19 @@ std::optional<FailedBody> decode_failed(Bytes body);
 // `size` is that of the job.
 std::optional<EndedBody> decode_ended(Bytes body, uint32_t size);
 std::optional<std::pair<int32_t, std::string>> decode_abort(Bytes body);
+// Several turns of one meeting, and the body of a frame `brought` behind them.
+std::vector<std::byte> encode_answer(const std::vector<Turn>& turns, Bytes brought);
+struct AnswerBody {
+  std::vector<Turn> turns;
+  Bytes brought;  // of the frame
+};
+std::optional<AnswerBody> decode_answer(Bytes body, uint32_t size);
 // The shares of `count` ranks; what follows them are their bytes, exactly.
 std::optional<std::vector<Share>> decode_shares(ByteReader& body, size_t count,
                                                 uint32_t descriptors);
 
+// "rank 3 has", "ranks 3, 5 and 12 more have": those of `missing`, of which not all are named.
+std::string have_not_come(const std::vector<uint32_t>& missing);
 // "rank 3", and what became of it: "rank 3 was killed by signal 9 (Killed)".
 std::string describe(const End& end);
 

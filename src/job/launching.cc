@@ -32,20 +32,18 @@ UniqueFd above_standard(int fd) {
 Launching::Launching(const LaunchOptions& options) : options_(options) {}
 
 Launching::~Launching() {
-  signal_all(SIGKILL);
+  if (running_ > 0) signal_all(SIGKILL);
   for (Process& process : processes_) {
     if (process.pid == 0) continue;
     while (::waitpid(process.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
-  room_.reset();
+  if (files_.rlim_max > 0) ::setrlimit(RLIMIT_NOFILE, &files_);
+  if (of_children_) ::sigaction(SIGCHLD, &*of_children_, nullptr);
   if (!masked_) return;
-  // Those that came meanwhile were passed on.
+  // Those that came meanwhile were for the job.
   const timespec now{};
-  sigset_t passed;
-  ::sigemptyset(&passed);
-  for (const int signal : kPassedOn) ::sigaddset(&passed, signal);
-  while (::sigtimedwait(&passed, nullptr, &now) > 0) {
+  while (::sigtimedwait(&blocked_, nullptr, &now) > 0) {
   }
   ::pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
 }
@@ -67,11 +65,13 @@ Result<void, Failure> Launching::prepare() {
   if (!nothing_ || !input_ || !output_ || !errors_ || !loop_.open().ok()) {
     return Failure{Status::from_errno(errno), std::strerror(errno)};
   }
-  ::pthread_sigmask(SIG_SETMASK, nullptr, &mask_);
-  if (options_.signals) TRY(watch_signals());
-  room_ = std::make_unique<Room>(loop_, options_.size,
-                                 Room::Events{[this](const End& end) { failed(end); },
-                                              [this](const std::string& text) { say(text); }});
+  TRY(watch_signals());
+  if (options_.label) {
+    labelled_output_ = std::make_unique<LabelledOutput>(loop_, output_.get());
+    labelled_errors_ = std::make_unique<LabelledOutput>(loop_, errors_.get());
+  }
+  room_ = std::make_unique<Room>(loop_, Room::Options{.size = options_.size, .launched = true},
+                                 [this](const End& end) { failed(end); });
   processes_.resize(options_.size);
   return {};
 }
@@ -92,10 +92,24 @@ Result<void, Failure> Launching::raise_limits() {
 }
 
 Result<void, Failure> Launching::watch_signals() {
+  // Who started this process may not want to hear of children; the launcher does.
+  struct sigaction children {};
+  ::sigaction(SIGCHLD, nullptr, &children);
+  if (children.sa_handler == SIG_IGN || (children.sa_flags & SA_NOCLDWAIT) != 0) {
+    of_children_ = children;
+    struct sigaction usual {};
+    usual.sa_handler = SIG_DFL;
+    ::sigaction(SIGCHLD, &usual, nullptr);
+  }
   sigset_t passed;
   ::sigemptyset(&passed);
-  for (const int signal : kPassedOn) ::sigaddset(&passed, signal);
-  ::pthread_sigmask(SIG_BLOCK, &passed, nullptr);
+  if (options_.signals) {
+    for (const int signal : kPassedOn) ::sigaddset(&passed, signal);
+  }
+  blocked_ = passed;
+  // A reader of our output that is gone is no end of this process.
+  ::sigaddset(&blocked_, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &blocked_, &mask_);
   masked_ = true;
   signals_.reset(::signalfd(-1, &passed, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_ || !loop_.watch(signals_.get(), EPOLLIN, [this](uint32_t) { take_signals(); })) {
@@ -142,9 +156,13 @@ Result<void, Failure> Launching::start(uint32_t rank, UniqueFd failures) {
   what.arguments = options_.command;
   what.environment = environment_with(environment);
   what.directory = options_.directory;
-  what.input = rank == 0 ? input_.get() : nothing_.get();
-  what.output = output_.get();
-  what.errors = errors_.get();
+  UniqueFd input, output, errors;
+  if (const Status opened = open_streams(rank, &input, &output, &errors); !opened.ok()) {
+    return fail(opened);
+  }
+  what.input = input.get();
+  what.output = output.get();
+  what.errors = errors.get();
   what.kept = socket.get();
   what.failures = failures.get();
   what.rank = rank;
@@ -164,6 +182,28 @@ Result<void, Failure> Launching::start(uint32_t rank, UniqueFd failures) {
   return {};
 }
 
+Status Launching::open_streams(uint32_t rank, UniqueFd* input, UniqueFd* output, UniqueFd* errors) {
+  const auto duplicate = [](const UniqueFd& fd) -> Result<UniqueFd> {
+    UniqueFd copy = above_standard(fd.get());
+    if (!copy) return Status::from_errno(errno);
+    return copy;
+  };
+  if (rank == 0 && ::isatty(input_.get()) == 1) {
+    feeder_ = std::make_unique<Feeder>(loop_, input_.get());
+    TRY_ASSIGN(*input, feeder_->open());
+  } else {
+    TRY_ASSIGN(*input, duplicate(rank == 0 ? input_ : nothing_));
+  }
+  if (labelled_output_) {
+    TRY_ASSIGN(*output, labelled_output_->open(rank));
+    TRY_ASSIGN(*errors, labelled_errors_->open(rank));
+  } else {
+    TRY_ASSIGN(*output, duplicate(output_));
+    TRY_ASSIGN(*errors, duplicate(errors_));
+  }
+  return {};
+}
+
 std::optional<Failure> Launching::failure_of_start(int failures) const {
   SpawnFailure failure;
   ssize_t got = 0;
@@ -180,7 +220,18 @@ std::optional<Failure> Launching::failure_of_start(int failures) const {
 
 int Launching::run() {
   while (running_ > 0) loop_.turn();
+  // What scripts of a job that failed have started, and left behind.
+  if (exit_code_ && !options_.keep_going) signal_all(SIGKILL);
+  write_rest();
   return exit_code_.value_or(0);
+}
+
+void Launching::write_rest() {
+  if (!labelled_output_) return;
+  labelled_output_->finish();
+  labelled_errors_->finish();
+  while (!stopped_ && !(labelled_output_->is_written() && labelled_errors_->is_written()))
+    loop_.turn();
 }
 
 void Launching::take_signals() {
@@ -189,6 +240,8 @@ void Launching::take_signals() {
     signal_all(static_cast<int>(info.ssi_signo));
     // This process stops, too, and goes on when it is told to.
     if (info.ssi_signo == SIGTSTP) ::raise(SIGSTOP);
+    // Nobody is left who could end by it.
+    if (running_ == 0 && info.ssi_signo != SIGTSTP && info.ssi_signo != SIGCONT) stopped_ = true;
   }
 }
 
@@ -202,6 +255,7 @@ void Launching::take_end(uint32_t rank) {
     return;
   }
   loop_.forget(process.token);
+  ASSERT(!process.ended && running_ > 0);
   process.ends.reset();
   process.ended = true;
   --running_;
@@ -213,10 +267,15 @@ void Launching::take_end(uint32_t rank) {
 }
 
 void Launching::failed(const End& end) {
+  if (end.how == How::lost) {
+    say(end.text);
+    signal(processes_[end.rank], SIGKILL);  // whatever it does, it is of no use to the job
+  }
   if (exit_code_) return;
   exit_code_ = end.how == How::killed ? 128 + end.code : end.code & 0xff;
-  if (*exit_code_ == 0) exit_code_ = 1;
-  say(end.text);
+  const bool ended_well = end.how == How::aborted && end.code == 0;
+  if (*exit_code_ == 0 && !ended_well) exit_code_ = 1;
+  if (end.how != How::lost && !ended_well) say(end.text);
   if (!options_.keep_going || end.how == How::aborted) end_others();
 }
 
@@ -228,14 +287,20 @@ void Launching::end_others() {
   loop_.at(asked + options_.until_killed, [this] { signal_all(SIGKILL); });
 }
 
-void Launching::signal_all(int signal) {
-  for (const Process& process : processes_) {
-    if (process.pid > 0) (void)::kill(-process.pid, signal);
-  }
+void Launching::signal_all(int number) {
+  for (const Process& process : processes_) signal(process, number);
 }
 
-void Launching::say(const std::string& text) const {
+void Launching::signal(const Process& process, int number) {
+  if (process.pid == 0) return;
+  // One that made itself another group, or session, is told alone.
+  const bool leads = ::getpgid(process.pid) == process.pid;
+  (void)::kill(leads ? -process.pid : process.pid, number);
+}
+
+void Launching::say(const std::string& text) {
   const std::string line = "penstock run: " + text + "\n";
+  if (labelled_errors_) return labelled_errors_->say(line);
   (void)!::write(options_.errors, line.data(), line.size());
 }
 

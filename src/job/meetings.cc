@@ -11,7 +11,8 @@ Meetings::Meetings(uint32_t size, Deliver deliver, Fail fail)
       deliver_(std::move(deliver)),
       fail_(std::move(fail)),
       waiting_(size),
-      given_up_(size) {}
+      given_up_(size),
+      is_gone_(size) {}
 
 std::optional<size_t> Meetings::index_of(const Hall& hall, uint32_t rank) {
   const auto at = std::lower_bound(hall.ranks.begin(), hall.ranks.end(), rank);
@@ -39,7 +40,7 @@ Result<Meetings::Halls::iterator> Meetings::hall_of(const std::string& key, cons
 
 Status Meetings::bring(uint32_t rank, uint64_t serial, const BringBody& body,
                        std::vector<UniqueFd> descriptors) {
-  ASSERT(rank < size_ && !gone_.contains(rank));
+  ASSERT(rank < size_ && !is_gone_[rank]);
   auto& waiting = waiting_[rank];
   if (waiting.contains(serial)) return Code::bad_message;
   std::string key = body.name;
@@ -90,6 +91,7 @@ Status Meetings::bring(uint32_t rank, uint64_t serial, const BringBody& body,
 
 void Meetings::complete(Halls::iterator at) {
   Hall& hall = at->second;
+  ASSERT(hall.present == hall.ranks.size());
   auto content = std::make_shared<Content>();
   ByteWriter to;
   to.number(static_cast<uint32_t>(hall.ranks.size()));
@@ -114,6 +116,7 @@ void Meetings::complete(Halls::iterator at) {
 }
 
 void Meetings::fail_all(Hall& hall, const FailedBody& failed) {
+  ASSERT(failed.code != Code::ok);
   for (size_t i = 0; i < hall.ranks.size(); ++i) {
     if (!hall.came[i]) continue;
     const uint64_t serial = hall.came[i]->serial;
@@ -126,6 +129,12 @@ void Meetings::fail_all(Hall& hall, const FailedBody& failed) {
 }
 
 void Meetings::forget_if_empty(Halls::iterator at) {
+  DASSERT(at->second.present ==
+          static_cast<size_t>(std::count_if(at->second.came.begin(), at->second.came.end(),
+                                            [](const auto& came) { return came.has_value(); })));
+  DASSERT(
+      at->second.overdue_count ==
+      static_cast<size_t>(std::count(at->second.overdue.begin(), at->second.overdue.end(), true)));
   if (at->second.present == 0 && at->second.overdue_count == 0) halls_.erase(at);
 }
 
@@ -169,7 +178,7 @@ void Meetings::withdraw(uint32_t rank, uint64_t serial) {
   // The others of it will not meet this one any more.
   hall.overdue.resize(hall.ranks.size());
   for (size_t i = 0; i < hall.ranks.size(); ++i) {
-    if (i == index || hall.came[i] || hall.overdue[i] || gone_.contains(hall.ranks[i])) continue;
+    if (i == index || hall.came[i] || hall.overdue[i] || is_gone_[hall.ranks[i]]) continue;
     hall.overdue[i] = true;
     ++hall.overdue_count;
   }
@@ -196,7 +205,9 @@ void Meetings::keep_overdue(uint32_t rank, const std::string& key) {
 
 void Meetings::gone(uint32_t rank, const std::string& why) {
   ASSERT(rank < size_);
-  if (!gone_.emplace(rank, why).second) return;
+  if (is_gone_[rank]) return;
+  is_gone_[rank] = true;
+  gone_.emplace_back(rank, why);
   for (auto at = halls_.begin(); at != halls_.end();) {
     const auto next = std::next(at);
     Hall& hall = at->second;
@@ -204,6 +215,7 @@ void Meetings::gone(uint32_t rank, const std::string& why) {
       if (hall.came[*index]) {
         waiting_[rank].erase(hall.came[*index]->serial);
         hall.came[*index].reset();
+        --hall.present;
       }
       if (hall.overdue_count > 0 && hall.overdue[*index]) {
         hall.overdue[*index] = false;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/base.h"
@@ -70,7 +71,8 @@ class Meetings {
   Halls halls_;
   std::vector<std::map<uint64_t, std::string>> waiting_;  // of each rank: keys by serial
   std::vector<std::vector<std::string>> given_up_;        // of each rank: keys, the oldest first
-  std::map<uint32_t, std::string> gone_;
+  std::vector<std::pair<uint32_t, std::string>> gone_;    // in the order in which they went
+  std::vector<bool> is_gone_;
 };
 
 }  // namespace penstock::job

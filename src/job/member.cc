@@ -31,14 +31,25 @@ bool is_the_socket(int fd, uint64_t inode) {
          ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_UNIX;
 }
 
+Failure already_joined() {
+  return {Code::already_exists, "this process has joined its job already"};
+}
+
 }  // namespace
 
 Member::Member(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Member::~Member() = default;
+Member::~Member() {
+  // What a child by fork() has of it is the parent's.
+  if (impl_->is_forked()) (void)impl_.release();
+}
 
 Outcome<std::unique_ptr<Member>> Member::from_environment() {
+  static std::atomic<bool> taken{false};
   if (std::getenv("PENSTOCK_JOB_FD") == nullptr) {
-    return Failure{Code::not_found, "no launcher started this process"};
+    if (taken) return already_joined();
+    auto member = by_other_launcher();
+    if (member) taken = true;
+    return member;
   }
   const auto fd = number_in("PENSTOCK_JOB_FD");
   const auto inode = number_in("PENSTOCK_JOB_SOCKET");
@@ -51,10 +62,7 @@ Outcome<std::unique_ptr<Member>> Member::from_environment() {
         "PENSTOCK_JOB_FD, PENSTOCK_JOB_SOCKET, PENSTOCK_RANK or PENSTOCK_SIZE are not as "
         "'penstock run' sets them"};
   }
-  static std::atomic<bool> taken{false};
-  if (taken.exchange(true)) {
-    return Failure{Code::already_exists, "this process has joined its job already"};
-  }
+  if (taken.exchange(true)) return already_joined();
   if (!is_the_socket(static_cast<int>(*fd), *inode)) {
     return Failure{Code::stale,
                    fmt::format("descriptor {} is not the socket of the job: a program between "
@@ -64,8 +72,8 @@ Outcome<std::unique_ptr<Member>> Member::from_environment() {
   UniqueFd socket(static_cast<int>(*fd));
   ASSERT(::fcntl(socket.get(), F_SETFD, FD_CLOEXEC) == 0);
   const Hello hello{static_cast<uint32_t>(*rank), static_cast<uint32_t>(*size), {}};
-  TRY_ASSIGN(auto impl,
-             Impl::join(std::move(socket), hello, std::chrono::steady_clock::now() + kToJoin));
+  TRY_ASSIGN(auto impl, Impl::join(std::move(socket), hello,
+                                   std::chrono::steady_clock::now() + kToJoin, nullptr));
   return std::make_unique<Member>(std::move(impl));
 }
 

@@ -16,13 +16,16 @@ using std::chrono::seconds;
 
 // Beyond a deadline for the room's last word, and for being told at all that this process leaves.
 constexpr seconds kRoomAnswers{5};
+// Of the other ranks of a node, at the end of the one that has their room: all leave at about the
+// same time.
+constexpr seconds kOthersLeave{5};
 
 // What a room sends: all of a meeting, and tables of ranks.
 constexpr Accepts kFromRoom{limits::kMeetingBytesMax + limits::kRanksMax * sizeof(Share) + 64,
                             size_t{limits::kRanksMax} * limits::kDescriptorsMax};
 
 Failure gone_room() {
-  return {Code::closed, "the launcher of the job is gone"};
+  return {Code::closed, "the room of the job is gone"};
 }
 
 Time member_now() {
@@ -40,35 +43,43 @@ int poll_until(Time deadline) {
 Member::Impl::Impl() : node_of_{0}, ended_(1) {}
 
 Member::Impl::~Impl() {
-  if (!watcher_.joinable()) return;
-  if (is_forked()) {
-    watcher_.detach();  // it runs in the parent only
-    return;
+  ASSERT(!is_forked());
+  if (watcher_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      wake();
+    }
+    watcher_.join();
   }
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    wake();
-  }
-  watcher_.join();
+  connection_.reset();
+  if (room_) room_->close(kOthersLeave);
 }
 
 Outcome<std::unique_ptr<Member::Impl>> Member::Impl::join(UniqueFd socket, const Hello& hello,
-                                                          Time deadline) {
+                                                          Time deadline,
+                                                          std::unique_ptr<NodeRoom> room) {
   auto impl = std::make_unique<Impl>();
+  impl->room_ = std::move(room);
   impl->connection_ = std::make_unique<Connection>(std::move(socket), kFromRoom);
   Connection& connection = *impl->connection_;
   auto content = std::make_shared<Content>();
   content->bytes = encode(hello);
   connection.queue({.kind = Kind::hello, .rank = hello.rank}, content);
   std::vector<Frame> frames;
-  while (frames.empty()) {
+  std::string missing = "not all ranks of the job have";
+  while (true) {
     const Status sent = connection.send();
     const Status received = connection.receive(&frames);
+    std::erase_if(frames, [&](const Frame& frame) {
+      if (frame.header.kind != Kind::waiting) return false;
+      if (const auto who = decode_failed(frame.body)) missing = who->text;
+      return true;
+    });
     if (!frames.empty()) break;
     if (!received.ok()) return gone_room();
     if (member_now() >= deadline) {
-      return Failure{Code::timed_out, "the launcher of the job does not answer"};
+      return Failure{Code::timed_out, missing + " not joined the job in time"};
     }
     pollfd ready{connection.fd(), POLLIN, 0};
     if (sent.code() == Code::busy) ready.events |= POLLOUT;
@@ -81,7 +92,7 @@ Outcome<std::unique_ptr<Member::Impl>> Member::Impl::join(UniqueFd socket, const
     const auto refused =
         first.header.kind == Kind::refused ? decode_failed(first.body) : std::nullopt;
     if (refused) return Failure{refused->code, refused->text};
-    return Failure{Code::bad_message, "the launcher of the job speaks another version"};
+    return Failure{Code::bad_message, "the room of the job speaks another version"};
   }
   if (const Status started = impl->start(*welcome, hello.rank); !started.ok()) {
     return Failure{started, "no descriptor is left to join the job (ulimit -n)"};
@@ -180,13 +191,13 @@ Outcome<std::vector<Brought>> Member::Impl::exchange(const Meeting& meeting, con
     send({.kind = Kind::withdraw, .rank = place_.rank, .serial = serial}, nullptr, false);
     changed_.wait_until(lock, member_now() + kRoomAnswers, done);
   }
-  waiters_.erase(serial);
+  ASSERT(waiters_.erase(serial) == 1);
   if (!waiter.done) {
-    return Failure{
-        Code::timed_out,
-        fmt::format("meeting '{}': the launcher of the job does not answer", meeting.name)};
+    return Failure{Code::timed_out,
+                   fmt::format("meeting '{}': the room of the job does not answer", meeting.name)};
   }
   if (!waiter.failure.status.ok()) return std::move(waiter.failure);
+  ASSERT(waiter.brought.size() == meeting.ranks.size());
   return std::move(waiter.brought);
 }
 
@@ -217,7 +228,7 @@ void Member::Impl::abort(int code, const std::string& why) {
   left_ = true;
   if (!connection_) return;
   auto content = std::make_shared<Content>();
-  content->bytes = encode_abort(code == 0 ? 1 : code, why);
+  content->bytes = encode_abort(code, why);
   send({.kind = Kind::abort, .rank = place_.rank}, std::move(content), false);
   changed_.wait_until(lock, member_now() + kRoomAnswers,
                       [&] { return !connection_ || !connection_->has_unsent(); });
@@ -266,7 +277,7 @@ void Member::Impl::receive() {
   std::vector<Frame> frames;
   const Status status = connection_->receive(&frames);
   for (Frame& frame : frames) take(frame);
-  if (status.code() == Code::bad_message) return lose("the launcher of the job broke the protocol");
+  if (status.code() == Code::bad_message) return lose("the room of the job broke the protocol");
   if (!status.ok()) return lose(gone_room().message);
 }
 
@@ -313,7 +324,7 @@ void Member::Impl::take_brought(Waiter& waiter, Frame& frame) {
   ByteReader from(frame.body);
   const auto shares = decode_shares(from, waiter.meeting->ranks.size(), frame.header.descriptors);
   if (!shares) {
-    waiter.failure = {Code::bad_message, "the launcher of the job broke the protocol"};
+    waiter.failure = {Code::bad_message, "the room of the job broke the protocol"};
     return;
   }
   auto fd = frame.descriptors.begin();

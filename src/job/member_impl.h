@@ -3,6 +3,7 @@
 
 #include "connection.h"
 #include "frame.h"
+#include "node_room.h"
 
 #include <condition_variable>
 #include <map>
@@ -21,8 +22,10 @@ class Member::Impl {
   Impl();
   ~Impl();
 
-  // Says hello and waits for a place.
-  static Outcome<std::unique_ptr<Impl>> join(UniqueFd socket, const Hello& hello, Time deadline);
+  // Says hello and waits for a place. `room` is this process's own, if it has one.
+  static Outcome<std::unique_ptr<Impl>> join(UniqueFd socket, const Hello& hello, Time deadline,
+                                             std::unique_ptr<NodeRoom> room);
+  bool is_forked() const { return ::getpid() != process_; }
 
   const Place& place() const { return place_; }
   uint32_t node_of(uint32_t rank) const;
@@ -45,7 +48,6 @@ class Member::Impl {
   Status start(const Welcome& welcome, uint32_t rank);
   std::optional<Failure> fault_of(const Meeting& meeting, const Bring& bring) const;
   Outcome<std::vector<Brought>> exchange_alone(const Bring& bring) const;
-  bool is_forked() const { return ::getpid() != process_; }
   void watch();
   // All of these with mutex_ held.
   void send(FrameHeader header, std::shared_ptr<const Content> content, bool with_descriptors);
@@ -58,6 +60,7 @@ class Member::Impl {
   void lose(const std::string& why);
   void wake();
 
+  std::unique_ptr<NodeRoom> room_;
   Place place_;
   std::vector<uint32_t> node_of_;
   const pid_t process_ = ::getpid();

@@ -56,8 +56,9 @@ class NamesGuard::Change {
   Change(const Change&) = delete;
   Change& operator=(const Change&) = delete;
 
-  // closed: the guard is to stop. Whoever gets a hold once this has looked reads what is not steady
-  // before the change is over, and so keeps nothing of it.
+  // closed: the guard is to stop. stale: the maker's session ended meanwhile: others who have
+  // waited for that go on as if nothing of it could happen any more. Whoever gets a hold once this
+  // has looked reads what is not steady before the change is over, and so keeps nothing of it.
   Status await_others(AgentId maker) {
     std::vector<Part> kept;
     for (const Part& part : parts_) {
@@ -68,6 +69,7 @@ class NamesGuard::Change {
     if (kept.empty()) return Code::ok;
     waiting_ = std::make_shared<Waiting>();
     lock.unlock();
+    const bool had_session = guard_.holds_.is_good(maker);
     const holds::RequestId barrier = guard_.holds_.barrier(
         maker, std::move(kept), [&guard = guard_, waiting = waiting_](const auto&) {
           const std::lock_guard is_ready(guard.mutex_);
@@ -78,10 +80,13 @@ class NamesGuard::Change {
     lock.lock();
     waiting_->barrier = barrier;
     guard_.wake_.wait(lock, [this] { return waiting_->is_ready || guard_.is_stopping_; });
-    if (waiting_->is_ready) return Code::ok;
-    waiting_->is_given_up = true;
-    waiting_ = nullptr;
-    return Code::closed;
+    if (!waiting_->is_ready) {
+      waiting_->is_given_up = true;
+      waiting_ = nullptr;
+      return Code::closed;
+    }
+    lock.unlock();
+    return had_session && !guard_.holds_.is_good(maker) ? Code::stale : Code::ok;
   }
 
  private:
@@ -95,7 +100,7 @@ auto GuardedNames::guarded(const Parts& parts, const Body& change) -> decltype(c
   ASSERT(parts.size() <= holds::limits::kBarrierPartsMax);
   NamesGuard::Change guarding(guard_, parts);
   if (const Status alone = guarding.await_others(maker_()); !alone.ok()) {
-    has_given_up_ = true;
+    has_given_up_ = alone == Code::closed;
     return alone;
   }
   return change();

@@ -24,9 +24,11 @@ uint32_t index_among(const std::vector<uint32_t>& ranks, uint32_t rank) {
 
 }  // namespace
 
-Group::Group(job::Member& member, std::vector<uint32_t> ranks, std::unique_ptr<Mapped> mapped,
-             engine::Clock& clock)
+Group::Group(job::Member& member, const GroupOptions& options, std::vector<uint32_t> ranks,
+             std::unique_ptr<Mapped> mapped)
     : member_(member),
+      name_(options.name),
+      time_to_join_(join_time(options)),
       ranks_(std::move(ranks)),
       mapped_(std::move(mapped)),
       me_(index_among(ranks_, member.place().rank)),
@@ -35,7 +37,8 @@ Group::Group(job::Member& member, std::vector<uint32_t> ranks, std::unique_ptr<M
       memory_(mapped_->memory),
       data_(mapped_->data),
       heap_(sizeof(Control), memory_.bytes),
-      waits_{this, &clock, is_crowded_ ? kLooksCrowded : kLooksAlone},
+      waits_{this, options.clock != nullptr ? options.clock : &engine::system_clock(),
+             is_crowded_ ? kLooksCrowded : kLooksAlone},
       teams_(kTeamsMax) {
   const PeSet all = {0, 1, size_};
   teams_[kWorldTeam] = std::make_unique<Team>(kWorldTeam, all, me_);
@@ -43,6 +46,12 @@ Group::Group(job::Member& member, std::vector<uint32_t> ranks, std::unique_ptr<M
 }
 
 Group::~Group() = default;
+
+Outcome<std::vector<job::Brought>> Group::exchange(const std::string& what,
+                                                   const job::Bring& bring) {
+  return member_.exchange({exchange_name(name_, what), ranks_}, bring,
+                          std::chrono::steady_clock::now() + time_to_join_);
+}
 
 Fault Group::fault_of(const void* symmetric, uint64_t bytes, uint32_t pe) const {
   if (pe >= size_) return Fault::no_such_pe;

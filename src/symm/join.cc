@@ -34,10 +34,6 @@ uint64_t default_heap_bytes(uint32_t pes) {
   return std::max(memory / pes, limits::kHeapBytesMin);
 }
 
-std::string numbered(const std::string& name, const char* what) {
-  return "symm/" + name + "/" + what;
-}
-
 Failure refuse(std::string message, Code code = Code::invalid_argument) {
   return {code, std::move(message)};
 }
@@ -122,6 +118,14 @@ Outcome<Window> map_all(Addresses& addresses, const Brought& all, size_t which, 
 
 }  // namespace
 
+std::string exchange_name(const std::string& group, const std::string& what) {
+  return "symm/" + group + "/" + what;
+}
+
+std::chrono::nanoseconds join_time(const GroupOptions& options) {
+  return options.time_to_join.count() != 0 ? options.time_to_join : limits::kJoinTime;
+}
+
 Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOptions& options) {
   const job::Place& place = member.place();
   std::vector<uint32_t> ranks = options.ranks;
@@ -146,9 +150,7 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
     }
   }
 
-  const auto patience =
-      options.time_to_join.count() != 0 ? options.time_to_join : limits::kJoinTime;
-  const JobTime deadline = std::chrono::steady_clock::now() + patience;
+  const JobTime deadline = std::chrono::steady_clock::now() + join_time(options);
   ProgramData data;
   if (options.has_program_data) {
     TRY_ASSIGN(data, move_program_data());
@@ -158,7 +160,7 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
       options.heap_bytes != 0 ? options.heap_bytes : default_heap_bytes(place.node_size);
   facts.data_bytes = data.bytes;
   TRY_ASSIGN(const Brought told,
-             member.exchange({numbered(options.name, "facts"), ranks},
+             member.exchange({exchange_name(options.name, "facts"), ranks},
                              {std::as_bytes(std::span(&facts, 1)), {}}, deadline));
   TRY_ASSIGN(const Facts agreed, agree(told, facts));
 
@@ -168,7 +170,7 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
   TRY_ASSIGN(const UniqueFd memory, make_memory(bytes));
   std::vector<int> descriptors = {memory.get()};
   if (data.bytes != 0) descriptors.push_back(data.descriptor);
-  TRY_ASSIGN(const Brought all, member.exchange({numbered(options.name, "memory"), ranks},
+  TRY_ASSIGN(const Brought all, member.exchange({exchange_name(options.name, "memory"), ranks},
                                                 {{}, descriptors}, deadline));
   for (uint32_t pe = 0; pe < all.size(); ++pe) {
     if (all[pe].descriptors.size() != descriptors.size()) {
@@ -187,9 +189,8 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
   }
   // Who has mapped waits for those who still map: the first store may come at once.
   TRY_ASSIGN(const Brought ready,
-             member.exchange({numbered(options.name, "mapped"), ranks}, {}, deadline));
-  engine::Clock& clock = options.clock != nullptr ? *options.clock : engine::system_clock();
-  return std::unique_ptr<Group>(new Group(member, std::move(ranks), std::move(mapped), clock));
+             member.exchange({exchange_name(options.name, "mapped"), ranks}, {}, deadline));
+  return std::unique_ptr<Group>(new Group(member, options, std::move(ranks), std::move(mapped)));
 }
 
 }  // namespace penstock::symm

@@ -25,6 +25,10 @@ class Addresses {
   uint64_t bytes_ = 0;
 };
 
+// What meetings of a group's ranks are called.
+std::string exchange_name(const std::string& group, const std::string& what);
+std::chrono::nanoseconds join_time(const GroupOptions& options);
+
 struct Group::Mapped {
   Window memory;
   Window data;

@@ -255,6 +255,12 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
        }},
       {"load", [&] { ask_for_gpus("load"); }},
       {"save", [&] { ask_for_gpus("save"); }},
+      {"run",
+       [&] {
+         good({"run", "-n", "2", "echo", "-n", "said"}, "saidsaid");
+         good({"run", "nothing-of-this-name"}, "there is no such program", 127);
+         good({"run", "-n", "2"}, "PROGRAM is required", 2);
+       }},
       {"bench",
        [&] {
          good({"bench", "ring", "--dir", scratch_.path(), "--size", "16MiB", "--rounds", "1",

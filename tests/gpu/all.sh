@@ -60,6 +60,8 @@ program device_memory_conformance 120
 program kernel_ring_check 180
 step bad_input 300 "$here/bad_input.sh" "$build"
 step stopped_node 300 "$here/stopped_node.sh" "$build"
+program symm_pes 120 2 device_bytes
+program symm_pes 120 2 device_streams
 step session_reads 180 "$here/session_reads.sh" "$build"
 step many_files 180 "$here/many_files.sh" "$build"
 step usrbio 180 "$here/usrbio.sh" "$build"

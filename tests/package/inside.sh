@@ -172,6 +172,9 @@ for each in hf3fs:libhf3fs_api_shared.so cufile:libcufile.so.0; do
     skip "${each#*:}" "this build has none (no CUDA)"
   fi
 done
+openshmem=/usr/lib/$(gcc -print-multiarch)/penstock/openshmem/bin
+check "an OpenSHMEM program is built by oshcc" "$openshmem/oshcc" "$here/program_shmem.c" -o "$scratch/program_shmem"
+check "and runs by oshrun" is "$("$openshmem/oshrun" -n 2 "$scratch/program_shmem" | sort | tr '\n' ' ')" "1 2 "
 python=$(pkg-config --variable=libdir penstock-hf3fs)/../python
 if [[ -d $python ]]; then
   check "3FS's Python package in its own directory" env PYTHONPATH="$python" /usr/bin/python3 -B -c 'import hf3fs_fuse.io'

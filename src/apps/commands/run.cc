@@ -2,6 +2,7 @@
 #include "commands.h"
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "penstock/job.h"
 
@@ -12,9 +13,8 @@ namespace {
 constexpr int kExitCannotRun = 126;
 constexpr int kExitNoProgram = 127;
 
-}  // namespace
-
-int run_run(const RunOptions& options) {
+// NAME=VALUE, or NAME: what it is here. Ranks of this machine have that one anyway.
+job::LaunchOptions launch_of(const RunOptions& options) {
   job::LaunchOptions launch;
   launch.size = options.size;
   launch.command = options.command;
@@ -25,10 +25,30 @@ int run_run(const RunOptions& options) {
     const size_t equals = word.find('=');
     if (equals != std::string::npos) {
       launch.environment.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+    } else if (std::getenv(word.c_str()) == nullptr) {
+      std::fprintf(stderr, "penstock run: -x %s: there is no such variable here\n", word.c_str());
     }
   }
+  return launch;
+}
+
+}  // namespace
+
+int run_run(const RunOptions& options) {
+  if (options.per_node != 0 && options.size > options.per_node) {
+    std::fprintf(stderr,
+                 "penstock run: %u processes, %u on a node, take several nodes; there is one (say "
+                 "-n %u, or a larger --ppn)\n",
+                 options.size, options.per_node, options.per_node);
+    return kExitUsage;
+  }
+  for (const std::string& word : options.environment) {
+    if (!word.empty() && word[0] != '=') continue;
+    std::fprintf(stderr, "penstock run: -x '%s': say NAME or NAME=VALUE\n", word.c_str());
+    return kExitUsage;
+  }
   std::fflush(stdout);
-  const auto code = job::launch(launch);
+  const auto code = job::launch(launch_of(options));
   if (code) return *code;
   const int failed = fail("run", code.error());
   switch (code.error().status.code()) {

@@ -46,6 +46,8 @@ class Story {
     logs_.resize(all_.count());
     if (is_volatile(kNamesNode)) {
       for (Cell& cell : blocks_) cell.volatile_of = kNamesNode;
+      // Who only looks at a name is not kept waiting for the disk that has it.
+      for (Cell& cell : names_) cell.volatile_of = kNamesNode;
     }
   }
 
@@ -573,7 +575,7 @@ class Story {
   bool check_name(size_t process, size_t i, size_t begun, const Result<Attributes>& found,
                   AgentId session) {
     if (!found && found.error() != Code::not_found) return error("look-up", found.error());
-    const std::string wrong = names_[i].check(begun, found ? found->length : 0, session);
+    const std::string wrong = names_[i].check(begun, found ? found->length : 0, session, is_firm_);
     if (wrong.empty()) return true;
     expect("process " + std::to_string(process) + " looks up " + name(i) + ": " + wrong);
     return false;

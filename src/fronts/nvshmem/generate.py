@@ -5,6 +5,7 @@ Files whose content stays are left alone, so that nothing is built again for the
 import argparse
 import pathlib
 
+import definitions
 import headers
 import programs
 
@@ -15,6 +16,7 @@ def files(vendor):
     yield "include/nvshmem_device.h", headers.device_h()
     for name in headers.OTHERS:
         yield "include/" + name, headers.other(name)
+    yield "definitions_memory.cc", definitions.source()
     yield from programs.files()
 
 

@@ -1,13 +1,21 @@
 // A rank of the tests' jobs: does what its words say, one after the other, and prints what it sees.
 // Ends with 1 and a line when something is not as it should be.
 
+#include "rank_hostile.h"
+#include "unique_id.h"
+
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -87,7 +95,9 @@ void exchange_all(Member& member) {
   for (uint32_t rank = 0; rank < met->size(); ++rank) {
     const std::string theirs = "rank " + std::to_string(rank);
     EXPECT(text_of((*met)[rank]) == theirs);
-    EXPECT((*met)[rank].descriptors.size() == 1);
+    const bool here = member.node_of(rank) == member.place().node;
+    EXPECT((*met)[rank].descriptors.size() == (here ? 1 : 0));
+    if (!here) continue;
     std::string content(theirs.size(), 0);
     const int from = (*met)[rank].descriptors[0].get();
     EXPECT(::pread(from, content.data(), content.size(), 0) == static_cast<ssize_t>(theirs.size()));
@@ -122,10 +132,106 @@ void exchange_sets(Member& member) {
   for (std::thread& thread : threads) thread.join();
 }
 
+void wait_until(const std::function<bool()>& condition) {
+  const Time deadline = from_now(seconds(20));
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) give_up("waited in vain");
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+// A child that is no member must neither disturb the parent's connection nor hang.
+void use_after_fork(Member& member) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    member.leave();
+    member.abort(9, "the child");
+    const bool closed =
+        meet(member, "child", everyone(member), "").error().status.code() == Code::closed;
+    ::_exit(closed ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT(status == 0);
+}
+
+// Lines that are cut wherever writes end.
+void say_lines(const std::string& rank) {
+  std::string text;
+  for (int line = 0; line < 500; ++line) text += rank + " says " + std::to_string(line) + "\n";
+  text += "no end";
+  for (size_t at = 0; at < text.size(); at += 7) {
+    const size_t part = std::min<size_t>(7, text.size() - at);
+    EXPECT(::write(STDOUT_FILENO, text.data() + at, part) == static_cast<ssize_t>(part));
+  }
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr) give_up(std::string("not set: ") + name);
+  return value;
+}
+
+// Rank 0 makes the id and leaves it in the file $TEST_ID.
+std::unique_ptr<Gate> open_gate() {
+  const char* interface = std::getenv("TEST_INTERFACE");
+  auto gate = Gate::open(interface != nullptr ? interface : "lo");
+  if (!gate) give_up(gate.error().message);
+  const std::string file = variable("TEST_ID");
+  FILE* to = std::fopen((file + ".new").c_str(), "w");
+  EXPECT(to != nullptr);
+  EXPECT(std::fwrite((*gate)->id().bytes.data(), 128, 1, to) == 1);
+  std::fclose(to);
+  EXPECT(std::rename((file + ".new").c_str(), file.c_str()) == 0);
+  return std::move(*gate);
+}
+
+UniqueId read_id() {
+  UniqueId id;
+  wait_until([&] {
+    FILE* from = std::fopen(variable("TEST_ID").c_str(), "r");
+    if (from == nullptr) return false;
+    EXPECT(std::fread(id.bytes.data(), 128, 1, from) == 1);
+    std::fclose(from);
+    return true;
+  });
+  return id;
+}
+
+// As of one of $TEST_NODES nodes, in turns.
+Outcome<std::unique_ptr<Member>> join_by_id(const std::string& rank, milliseconds patience) {
+  const auto nodes = std::stoul(variable("TEST_NODES"));
+  const auto own = static_cast<uint32_t>(std::stoul(rank));
+  if (nodes > 1) ::setenv("PENSTOCK_JOB_NODE", std::to_string(own % nodes).c_str(), 1);
+  const auto size = static_cast<uint32_t>(std::stoul(variable("PENSTOCK_SIZE")));
+  return Member::by_unique_id(read_id(), own, size, from_now(patience));
+}
+
+// Until another rank of this one's node has its room.
+void wait_for_room(const std::string& rank) {
+  const auto nodes = std::stoul(variable("TEST_NODES"));
+  std::string name = as_hex(decode(read_id())->name);
+  if (nodes > 1) name += "-" + std::to_string(std::stoul(rank) % nodes);
+  wait_until([&] {
+    std::ifstream sockets("/proc/net/unix");
+    const std::string text(std::istreambuf_iterator<char>(sockets), {});
+    return text.find(name + "\n") != std::string::npos;
+  });
+}
+
+std::vector<uint32_t> neighbours(const Member& member) {
+  std::vector<uint32_t> ranks;
+  for (const uint32_t rank : everyone(member)) {
+    if (member.node_of(rank) == member.place().node) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 int run(int argc, char** argv) {
+  std::unique_ptr<Gate> gate;  // is needed until all have left
   std::unique_ptr<Member> member;
   const char* own = std::getenv("PENSTOCK_RANK");
-  const std::string rank = own != nullptr ? own : "0";
+  std::string rank = own != nullptr ? own : "0";
   const std::map<std::string, std::function<void()>> verbs = {
       {"join",
        [&] {
@@ -133,6 +239,37 @@ int run(int argc, char** argv) {
          if (!joined) give_up(joined.error().message);
          member = std::move(*joined);
          EXPECT(std::to_string(member->place().rank) == rank);
+       }},
+      {"gate", [&] { gate = open_gate(); }},
+      {"join-id",
+       [&] {
+         auto joined = join_by_id(rank, seconds(30));
+         if (!joined) give_up(joined.error().message);
+         member = std::move(*joined);
+         EXPECT(std::to_string(member->place().rank) == rank);
+         EXPECT(std::to_string(member->place().nodes) == variable("TEST_NODES"));
+       }},
+      {"join-in-vain",
+       [&] {
+         auto joined = join_by_id(rank, milliseconds(1500));
+         EXPECT(!joined);
+         std::printf("%s: %s\n", std::string(joined.error().status.name()).c_str(),
+                     joined.error().message.c_str());
+       }},
+      {"after-others", [&] { wait_for_room(rank); }},
+      {"mark", [&] { std::ofstream(variable("TEST_ID") + "." + rank).put('x'); }},
+      {"await-marks",
+       [&] {
+         for (const uint32_t each : everyone(*member)) {
+           const std::string mark = variable("TEST_ID") + "." + std::to_string(each);
+           wait_until([&] { return ::access(mark.c_str(), F_OK) == 0; });
+         }
+       }},
+      {"pose-as-1", [&] { rank = "1"; }},
+      {"meet-node", [&] { print(meet(*member, "node", neighbours(*member), rank)); }},
+      {"close-gate",
+       [&] {
+         if (gate) gate->close(seconds(20));
        }},
       {"all", [&] { exchange_all(*member); }},
       {"sets", [&] { exchange_sets(*member); }},
@@ -143,6 +280,16 @@ int run(int argc, char** argv) {
        [&] {
          print(meet(*member, "two", {0, 1}, rank));
        }},
+      {"pace",
+       [&] {
+         const Time begun = from_now(milliseconds(0));
+         for (int round = 0; round < 1000; ++round) {
+           if (!meet(*member, "pace", everyone(*member), rank)) give_up("no meeting");
+         }
+         const auto took =
+             std::chrono::duration<double, std::micro>(from_now(milliseconds(0)) - begun);
+         if (rank == "0") std::printf("%.1f us for each meeting\n", took.count() / 1000);
+       }},
       {"trouble", [&] { wait_for_trouble(*member); }},
       {"leave", [&] { member->leave(); }},
       {"abort", [&] { member->abort(42, "it was asked to"); }},
@@ -152,6 +299,29 @@ int run(int argc, char** argv) {
       {"exit", [&] { ::_exit(0); }},
       {"nap", [&] { std::this_thread::sleep_for(milliseconds(300)); }},
       {"sleep", [&] { std::this_thread::sleep_for(seconds(60)); }},
+      {"hear-of-0", [&] { wait_until([&] { return member->has_ended(0); }); }},
+      {"garbage", [&] { send_raw(std::string(100, 'x')); }},
+      {"too-long",
+       [&] {
+         send_frame({.body_bytes = UINT32_MAX, .kind = Kind::bring, .rank = member->place().rank});
+       }},
+      {"claim", [&] { send_frame({.kind = Kind::leave, .rank = 0}); }},
+      {"hello-twice", [&] { send_frame({.kind = Kind::hello, .rank = member->place().rank}); }},
+      {"nowhere",
+       [&] {
+         send_bring(member->place().rank, {0, 70000});
+       }},
+      {"elsewhere", [&] { send_bring(member->place().rank, {0}); }},
+      {"flood", [&] { flood_descriptors(); }},
+      {"say", [&] { say_lines(rank); }},
+      {"pid",
+       [&] {
+         std::printf("%d\n", ::getpid());
+         std::fflush(stdout);
+       }},
+      {"forked", [&] { use_after_fork(*member); }},
+      {"again",
+       [&] { EXPECT(Member::from_environment().error().status.code() == Code::already_exists); }},
       {"stubborn", [&] { ::signal(SIGTERM, SIG_IGN); }},
   };
   // "3:word" is for rank 3, "!3:word" for all others.

@@ -106,7 +106,7 @@ void words_change_at_once(const Pe& pe) {
 }
 
 void signals_come_after_their_bytes(const Pe& pe) {
-  constexpr uint64_t kRounds = 20'000;
+  constexpr uint64_t kRounds = 4'000;
   constexpr uint64_t kWords = 32;
   auto* const data = pe.allocate<uint64_t>(kWords);
   auto* const signal = pe.allocate<uint64_t>(1);
@@ -125,7 +125,7 @@ void signals_come_after_their_bytes(const Pe& pe) {
 void one_at_a_time_has_a_lock(const Pe& pe) {
   long* const lock = pe.allocate<long>(1);
   auto* const count = pe.allocate<uint64_t>(2);
-  constexpr uint64_t kTimes = 2'000;
+  constexpr uint64_t kTimes = 500;
   const auto add = [&](uint64_t* word) {
     uint64_t value = 0;
     CHECK(pe.group.get(&value, word, sizeof value, 0).ok());

@@ -7,7 +7,8 @@ namespace penstock::symm::test {
 namespace {
 
 Scenario find(const char* name) {
-  for (const Named* all : {kMemoryScenarios, kCollectiveScenarios, kTeamScenarios, kEndScenarios}) {
+  for (const Named* all :
+       {kMemoryScenarios, kCollectiveScenarios, kTeamScenarios, kEndScenarios, kDeviceScenarios}) {
     for (const Named* one = all; one->name != nullptr; ++one) {
       if (std::strcmp(one->name, name) == 0) return one->run;
     }
@@ -37,9 +38,23 @@ int run(const char* name) {
   return 0;
 }
 
+// By hand: a job of this program, with so many PEs.
+int launch(const char* self, const char* pes, const char* scenario) {
+  job::LaunchOptions options;
+  options.size = static_cast<uint32_t>(std::strtoul(pes, nullptr, 10));
+  options.command = {self, scenario};
+  const auto code = job::launch(options);
+  if (!code) std::fprintf(stderr, "symm_pes: %s\n", code.error().message.c_str());
+  return code ? *code : 2;
+}
+
 }  // namespace
 }  // namespace penstock::symm::test
 
 int main(int argc, char** argv) {
-  return argc == 2 ? penstock::symm::test::run(argv[1]) : 2;
+  using namespace penstock::symm::test;
+  if (argc == 2) return run(argv[1]);
+  if (argc == 3) return launch(argv[0], argv[1], argv[2]);
+  std::fprintf(stderr, "usage: symm_pes [PES] SCENARIO (without PES it is one of a job)\n");
+  return 2;
 }

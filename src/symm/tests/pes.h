@@ -49,5 +49,6 @@ extern const Named kMemoryScenarios[];
 extern const Named kCollectiveScenarios[];
 extern const Named kTeamScenarios[];
 extern const Named kEndScenarios[];
+extern const Named kDeviceScenarios[];
 
 }  // namespace penstock::symm::test

@@ -38,7 +38,7 @@ void rows_at_once(const Pe& pe) {
   CHECK(row != nullptr && column != nullptr && row->id() != column->id());
   auto* const source = pe.allocate<uint64_t>(1);
   auto* const dest = pe.allocate<uint64_t>(pe.size());
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 100; ++i) {
     *source = pe.me() * 1000 + static_cast<uint64_t>(i);
     CHECK(fcollect(pe.group, *row, dest, source, sizeof *source).ok());
     for (uint32_t k = 0; k < width; ++k)
@@ -54,7 +54,7 @@ void rows_at_once(const Pe& pe) {
 
 // A number is used again, by other PEs, with whatever words its team left.
 void numbers_are_used_again(const Pe& pe) {
-  for (uint32_t i = 0; i < 600; ++i) {
+  for (uint32_t i = 0; i < 150; ++i) {
     const uint32_t size = 1 + i % pe.size();
     Team* const team = split(pe, pe.group.world(), {pe.size() - size, 1, size});
     if (team == nullptr) continue;

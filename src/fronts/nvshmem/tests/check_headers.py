@@ -14,6 +14,7 @@ import tempfile
 SKIPPED = 77
 EVERY = ["memory", "words", "collectives", "reduces", "reducescatters"]
 HERE = pathlib.Path(__file__).resolve().parent
+EXAMPLE = HERE.parents[3] / "examples" / "nvshmem_ring.cu"
 
 
 def main():
@@ -36,8 +37,8 @@ def main():
     calls = [
         [arguments.cc, "-std=c11", "-pedantic", *host, made / "every_host_function.c"],
         [arguments.cxx, "-std=c++14", *host, made / "every_host_function.cc"],
-        [*kernels, "-std=c++14", "-arch=sm_80", "-c", HERE / "first_program.cu"],
-        [*kernels, "-std=c++17", "-arch=sm_90", "-rdc=true", "-c", HERE / "first_program.cu"],
+        [*kernels, "-std=c++14", "-arch=sm_80", "-c", EXAMPLE],
+        [*kernels, "-std=c++17", "-arch=sm_90", "-rdc=true", "-c", EXAMPLE],
         [*kernels, "-std=c++17", "-arch=sm_90", "-ptx", made / "every_words.cu"],
     ]
     if arguments.every:

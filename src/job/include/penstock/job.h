@@ -5,3 +5,4 @@
 #include "penstock/job/limits.h"
 #include "penstock/job/member.h"
 #include "penstock/job/place.h"
+#include "penstock/job/unique_id.h"

@@ -26,6 +26,12 @@ inline constexpr size_t kOverdueMax = 256;
 // Why a job is aborted, and other text for people.
 inline constexpr size_t kTextBytesMax = 1024;
 
+// A line of labelled output. Longer ones come in pieces, so that ranks that print no end of a line
+// do not fill the launcher's memory.
+inline constexpr size_t kLineBytesMax = 64 * kKiB;
+// Labelled output that waits for its reader before ranks that print wait, too.
+inline constexpr size_t kOutputBytesWaiting = 256 * kKiB;
+
 static_assert(kBringBytesMax <= kMeetingBytesMax);
 static_assert(kMeetingBytesMax <= UINT32_MAX / 2, "lengths of frames are 32 bits");
 

@@ -13,6 +13,7 @@
 
 #include "penstock/base.h"
 #include "penstock/job/place.h"
+#include "penstock/job/unique_id.h"
 
 namespace penstock::job {
 
@@ -46,13 +47,22 @@ struct Meeting {
 // abort() do nothing.
 class Member {
  public:
-  // What a launcher left in the environment (docs/formats/job.md). not_found: none did. Can be
-  // called once in a process; the descriptor is taken over.
+  // What a launcher left in the environment (docs/formats/job.md): 'penstock run', or Open MPI's,
+  // MPICH's or Slurm's where all ranks are on one node; then rank 0 has the room, and the others
+  // wait for it for a minute. not_found: no launcher did. Once in a process: the descriptor is
+  // taken over.
   static Outcome<std::unique_ptr<Member>> from_environment();
+  // Of `size` processes that all call this with one id, which one of them made (unique_id.h).
+  // Returns when all have joined, or fails at the deadline or when one of them ends before. On each
+  // node the process that joins first has the room of all of it: with its end, and with that of the
+  // one that made the id, others are cut off from what it served them.
+  static Outcome<std::unique_ptr<Member>> by_unique_id(const UniqueId& id, uint32_t rank,
+                                                       uint32_t size, Time deadline);
   // A job of one, for a program that was started by hand.
   static Outcome<std::unique_ptr<Member>> alone();
 
-  // Without leave() before, the others take it for the end of this rank.
+  // Without leave() before, the others take it for the end of this rank. One that has the room of
+  // its node waits for the others there, for a few seconds at most.
   ~Member();
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
@@ -77,7 +87,8 @@ class Member {
   // The number of ranks that ended before they left: waits poll it. Pairs with what is told by
   // first_end(): who sees a number there finds the end here. It never goes down.
   const std::atomic<uint32_t>& trouble() const;
-  // The first end that this process was told of.
+  // The first end that this process was told of. One of the own rank: the room is gone, or has
+  // dropped this process; nothing more will be told.
   std::optional<End> first_end() const;
   std::vector<End> ends() const;
   // Whether it takes part no more: it ended or left.
@@ -87,13 +98,15 @@ class Member {
   // seconds at most.
   void leave();
   // Ends the job: its launcher ends all ranks, this one too, and exits with the code. Without a
-  // launcher the others are told. Returns; 0 counts as 1.
+  // launcher the others are told. Returns. With 0 all ends well, and the launcher says nothing.
   void abort(int code, const std::string& why);
 
   class Impl;
   explicit Member(std::unique_ptr<Impl> impl);  // for this library
 
  private:
+  static Outcome<std::unique_ptr<Member>> by_other_launcher();
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -116,6 +116,10 @@ class Group final : private Company {
   // What this thread has put is there for all.
   void quiet() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
+  // As job::Member::exchange(), among the group's ranks, in its time to join. All of them; `what`
+  // names it.
+  Outcome<std::vector<job::Brought>> exchange(const std::string& what, const job::Bring& bring);
+
   // Whether the group can still do anything: peer_gone, when one of its PEs has ended; cancelled,
   // when the job was aborted.
   Status health() { return is_there(); }
@@ -145,8 +149,8 @@ class Group final : private Company {
   static constexpr uint32_t kWorldTeam = 0;
   static constexpr uint32_t kNodeTeam = 1;
 
-  Group(job::Member& member, std::vector<uint32_t> ranks, std::unique_ptr<Mapped> mapped,
-        engine::Clock& clock);
+  Group(job::Member& member, const GroupOptions& options, std::vector<uint32_t> ranks,
+        std::unique_ptr<Mapped> mapped);
 
   Status is_there() override;
   Control& control_of(uint32_t pe) const {
@@ -157,6 +161,8 @@ class Group final : private Company {
   Result<uint32_t> agree_on_team(Team& parent);
 
   job::Member& member_;
+  const std::string name_;
+  const std::chrono::nanoseconds time_to_join_;
   const std::vector<uint32_t> ranks_;  // by PE
   const std::unique_ptr<Mapped> mapped_;
   uint32_t me_ = 0;

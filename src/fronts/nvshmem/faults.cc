@@ -1,0 +1,92 @@
+#include "faults.h"
+
+#include "limits.h"
+#include "process.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+namespace penstock::nvshmem {
+namespace {
+
+[[noreturn]] void end_job(int code, const char* call, const std::string& what, bool is_told) {
+  Process& own = process();
+  const auto* const all = current_group.load(std::memory_order_acquire);
+  const std::string who = all == nullptr ? "" : fmt::format("PE {}: ", all->me());
+  if (is_told) {
+    const std::string line = fmt::format("penstock: {}{}: {}\n", who, call, what);
+    // One write: lines of several PEs do not mix.
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  }
+  if (own.member != nullptr && own.pid == ::getpid()) own.member->abort(code, call);
+  ::_exit(code);
+}
+
+std::string said_by(device::SymmFailure failure) {
+  switch (failure) {
+    case device::kSymmPeerGone:
+      return "a kernel waited for a PE that has ended";
+    case device::kSymmNotSymmetric:
+      return "a kernel used an address that is not symmetric";
+    case device::kSymmNoSuchPe:
+      return "a kernel named a PE that is not there";
+    case device::kSymmNotReady:
+      return "a kernel used a module that was loaded without nvshmemx_cumodule_init() or before "
+             "nvshmem_init()";
+    case device::kSymmAskedToEnd:
+      return "a kernel called nvshmem_global_exit()";
+    case device::kSymmNothing:
+      break;
+  }
+  return "a kernel gave up";
+}
+
+}  // namespace
+
+void fault(const char* call, const std::string& what) {
+  end_job(limits::kFaultExitCode, call, what, true);
+}
+
+void fault_outside(const char* call) {
+  fault(call, process().was_finalized ? "called after nvshmem_finalize()"
+                                      : "called before nvshmem_init()");
+}
+
+void fault_pe(const char* call, int64_t pe) {
+  fault(call, fmt::format("there is no PE {}: PEs are 0 to {}", pe, group(call).size() - 1));
+}
+
+void fault_at(const char* call, Status status, const void* address, uint64_t bytes, uint32_t pe) {
+  if (status.code() != Code::invalid_argument) fault_status(call, status);
+  if (pe >= group(call).size()) fault_pe(call, pe);
+  fault(call, fmt::format(
+                  "PE {}, address {}: {} bytes from there are not symmetric (of nvshmem_malloc())",
+                  pe, address, bytes));
+}
+
+void fault_status(const char* call, Status status) {
+  Process& own = process();
+  const symm::Group& all = group(call);
+  if (status.code() == Code::peer_gone || status.code() == Code::cancelled) {
+    // All PEs find the same: the next one tells. Who ended the job on purpose has told.
+    const auto end = own.member->first_end();
+    const std::optional<uint32_t> gone = all.first_gone();
+    const bool is_told =
+        gone && end && end->how != job::How::aborted && (*gone + 1) % all.size() == all.me();
+    const std::string what =
+        gone ? fmt::format("PE {} has ended, which this waits for", *gone) : "the job was ended";
+    end_job(own.exit_code_of_end(), call, what, is_told);
+  }
+  fault(call, fmt::format("failed: {}", status.name()));
+}
+
+void check_kernels(const char* call) {
+  const OnDevice* const there = current_device.load(std::memory_order_acquire);
+  if (there == nullptr) return;
+  const device::SymmFailure failure = there->streams->failure();
+  if (failure == device::kSymmNothing) return;
+  if (failure == device::kSymmPeerGone) fault_status(call, Code::peer_gone);
+  fault(call, said_by(failure));
+}
+
+}  // namespace penstock::nvshmem

@@ -1,0 +1,77 @@
+// The symmetric heap in the GPUs. Every call that takes or gives memory is made by all PEs, and
+// returns when all have come.
+#include "api.h"
+
+namespace front = penstock::nvshmem;
+using penstock::Status;
+
+namespace {
+
+void meet(const char* call) {
+  penstock::symm::Group& all = front::group(call);
+  if (const Status met = all.barrier(all.world()); !met.ok()) front::fault_status(call, met);
+}
+
+void tell_exhausted(const char* call, uint64_t bytes) {
+  const penstock::symm::Heap& heap = front::on_device(call).heap->heap();
+  penstock::log::warning(
+      "{}: PE {}: no room for {} bytes on the symmetric heap: {} are free in one piece (set "
+      "NVSHMEM_SYMMETRIC_SIZE to more)",
+      call, front::group(call).me(), bytes, heap.largest_free());
+}
+
+// All PEs get the same place, or none: what is free depends on the calls alone.
+void* allocate(const char* call, size_t bytes, size_t alignment) {
+  front::OnDevice& there = front::on_device(call);
+  if (bytes == 0) return nullptr;
+  const auto place = there.heap->heap().allocate(bytes, alignment);
+  meet(call);
+  if (!place) tell_exhausted(call, bytes);
+  return place ? there.heap->address(*place) : nullptr;
+}
+
+// What CUDA's own allocations are aligned to.
+constexpr size_t kAlignment = 512;
+
+}  // namespace
+
+NVSHMEM_DEFINE void* nvshmem_malloc(size_t size) {
+  return allocate("nvshmem_malloc", size, kAlignment);
+}
+
+NVSHMEM_DEFINE void* nvshmem_calloc(size_t count, size_t size) {
+  const char* const call = "nvshmem_calloc";
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(count, size, &bytes)) return nullptr;
+  void* const memory = allocate(call, bytes, kAlignment);
+  if (memory == nullptr) return nullptr;
+  penstock::gpu::SymmetricDevice& device = *front::on_device(call).device;
+  Status done = device.fill_zeros(memory, bytes, nullptr);
+  if (done.ok()) done = device.synchronize(nullptr);
+  if (!done.ok()) front::fault_status(call, done);
+  meet(call);
+  return memory;
+}
+
+NVSHMEM_DEFINE void* nvshmem_align(size_t alignment, size_t size) {
+  if (alignment == 0 || (alignment & (alignment - 1)) != 0) return nullptr;
+  return allocate("nvshmem_align", size, alignment);
+}
+
+NVSHMEM_DEFINE void nvshmem_free(void* pointer) {
+  const char* const call = "nvshmem_free";
+  front::OnDevice& there = front::on_device(call);
+  // Others may still be putting into it.
+  meet(call);
+  if (pointer == nullptr) return;
+  if (!there.heap->heap().release(there.heap->offset(pointer))) {
+    front::fault(call,
+                 fmt::format("address {}: nothing of nvshmem_malloc() begins there", pointer));
+  }
+}
+
+NVSHMEM_DEFINE void* nvshmem_ptr(const void* dest, int pe) {
+  const char* const call = "nvshmem_ptr";
+  front::group(call);
+  return front::on_device(call).heap->at(dest, 1, static_cast<uint32_t>(pe));
+}

@@ -1,0 +1,112 @@
+#include "process.h"
+
+#include "environment.h"
+#include "limits.h"
+#include "teams.h"
+#include "units.h"
+
+#include <cstdlib>
+#include <unistd.h>
+
+namespace penstock::nvshmem {
+
+std::atomic<symm::Group*> current_group{nullptr};
+std::atomic<OnDevice*> current_device{nullptr};
+
+namespace {
+
+constexpr int kSignalBase = 128;  // exit code of a shell for a program that ended by a signal
+
+// A launcher's, or one of a job of one.
+Outcome<std::unique_ptr<job::Member>> join_job() {
+  auto member = job::Member::from_environment();
+  if (member || member.error().status != Code::not_found) return member;
+  return job::Member::alone();
+}
+
+Outcome<std::unique_ptr<OnDevice>> make_device(symm::Group& group, uint64_t heap_bytes) {
+  auto made = std::make_unique<OnDevice>();
+  TRY_ASSIGN(const engine::DeviceId id, gpu::current_device());
+  TRY_ASSIGN(made->device, gpu::open_symmetric_device(id));
+  TRY_ASSIGN(made->heap, symm::DeviceHeap::make(group, *made->device, {.bytes = heap_bytes}));
+  TRY_ASSIGN(made->streams, symm::DeviceStreams::make(*made->heap));
+  if (const Status told = tell_teams(*made->heap); !told.ok()) {
+    return Failure{told, "the GPU cannot be told of the teams"};
+  }
+  return made;
+}
+
+}  // namespace
+
+Process& process() {
+  static Process* const own = new Process;
+  return *own;
+}
+
+OnDevice& on_device(const char* call) {
+  OnDevice* const current = current_device.load(std::memory_order_acquire);
+  if (current != nullptr) return *current;
+  symm::Group& all = group(call);
+  Process& own = process();
+  const std::lock_guard lock(own.mutex);
+  if (own.on_device == nullptr) {
+    const auto environment = read_environment();
+    if (!environment) fault(call, environment.error().message);
+    auto made = make_device(all, environment->heap_bytes);
+    if (!made) fault(call, made.error().message);
+    own.on_device = std::move(*made);
+    if (const Status told = tell_units(*own.on_device->heap); !told.ok()) fault_status(call, told);
+    current_device.store(own.on_device.get(), std::memory_order_release);
+  }
+  return *own.on_device;
+}
+
+void begin(const char* call, std::unique_ptr<job::Member> member) {
+  Process& own = process();
+  const std::lock_guard lock(own.mutex);
+  if (own.was_finalized) fault(call, "called after nvshmem_finalize()");
+  if (own.inits++ > 0) return;
+  own.pid = ::getpid();
+  if (member == nullptr) {
+    auto joined = join_job();
+    if (!joined) fault(call, joined.error().message);
+    member = std::move(*joined);
+  }
+  own.member = std::move(member);
+  // What the host's own words need; data is in the GPUs' heap.
+  auto group = symm::Group::join(*own.member, {.name = "nvshmem", .heap_bytes = uint64_t{1} << 20});
+  if (!group) fault(call, group.error().message);
+  own.group = std::move(*group);
+  if (const Status made = make_first_teams(*own.group); !made.ok())
+    fault(call, "the first teams cannot be made");
+  current_group.store(own.group.get(), std::memory_order_release);
+}
+
+void finish(const char* call) {
+  Process& own = process();
+  const std::lock_guard lock(own.mutex);
+  symm::Group& all = group(call);
+  if (--own.inits > 0) return;
+  if (own.on_device != nullptr) {
+    const Status done = own.on_device->device->synchronize(nullptr);
+    if (!done.ok()) fault_status(call, done);
+  }
+  // Nobody leaves while another one may still reach its memory.
+  if (const Status met = all.barrier(all.world()); !met.ok()) fault_status(call, met);
+  own.was_finalized = true;
+  current_device.store(nullptr, std::memory_order_release);
+  current_group.store(nullptr, std::memory_order_release);
+  own.on_device.reset();
+  forget_teams();
+  own.group.reset();
+  own.member->leave();
+}
+
+int Process::exit_code_of_end() const {
+  const auto end = member->first_end();
+  if (!end) return limits::kFaultExitCode;
+  const int code = end->how == job::How::killed ? kSignalBase + end->code : end->code;
+  return code != 0 || end->how == job::How::aborted ? code : 1;
+}
+
+}  // namespace penstock::nvshmem

@@ -1,0 +1,58 @@
+// What this process is in its job: the group of all PEs, and their GPUs' memory.
+#pragma once
+
+#include "faults.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "penstock/job.h"
+#include "penstock/symm.h"
+
+namespace penstock::nvshmem {
+
+// A PE's GPU: chosen by the program after nvshmem_init(), so it comes with the first call that
+// needs it, which all PEs make.
+struct OnDevice {
+  std::unique_ptr<gpu::SymmetricDevice> device;
+  std::unique_ptr<symm::DeviceHeap> heap;
+  std::unique_ptr<symm::DeviceStreams> streams;
+};
+
+struct Process {
+  std::mutex mutex;  // of what follows, and of the calls that make and end it
+  std::unique_ptr<job::Member> member;
+  std::unique_ptr<symm::Group> group;
+  std::unique_ptr<OnDevice> on_device;
+  int inits = 0;
+  bool was_finalized = false;
+  int pid = 0;  // that joined: a child that it forks is no PE
+
+  // What the job ends with because another PE has ended.
+  int exit_code_of_end() const;
+};
+
+// The only one; lives as long as the process, so that exit handlers find it.
+Process& process();
+
+// Null before the first init and after the last finalize; and before a call that needs the GPU.
+extern std::atomic<symm::Group*> current_group;
+extern std::atomic<OnDevice*> current_device;
+
+inline symm::Group& group(const char* call) {
+  symm::Group* const current = current_group.load(std::memory_order_acquire);
+  if (current == nullptr) [[unlikely]]
+    fault_outside(call);
+  return *current;
+}
+
+// The GPU that is current in the calling thread becomes this PE's, if it has none yet: then all PEs
+// come here together.
+OnDevice& on_device(const char* call);
+
+// For `call`: with the job that a launcher, or the caller, has made; null: as the environment says.
+void begin(const char* call, std::unique_ptr<job::Member> member);
+void finish(const char* call);
+
+}  // namespace penstock::nvshmem

@@ -1,0 +1,141 @@
+#include "teams.h"
+
+#include "api.h"
+
+#include <array>
+
+namespace front = penstock::nvshmem;
+using penstock::symm::PeSet;
+using penstock::symm::Team;
+
+namespace penstock::nvshmem {
+namespace {
+
+// By number. The group has teams of its own for the world and for those that share memory.
+std::array<symm::Team*, device::kSymmTeamsMax> teams{};
+
+}  // namespace
+
+Status make_first_teams(symm::Group& group) {
+  teams.fill(nullptr);
+  teams[NVSHMEM_TEAM_WORLD] = &group.world();
+  teams[NVSHMEM_TEAM_SHARED] = &group.node();
+  // In the order of their numbers, as each split takes the lowest that is free.
+  const PeSet own = {group.me(), 1, 1};
+  for (const auto& [number, part] : {std::pair(NVSHMEMX_TEAM_NODE, group.node().set()),
+                                     std::pair(NVSHMEMX_TEAM_SAME_MYPE_NODE, own)}) {
+    const auto made = group.split(group.world(), part);
+    if (!made) return made.error().status;
+    ASSERT(*made != nullptr && (*made)->id() == static_cast<uint32_t>(number));
+    teams[static_cast<size_t>(number)] = *made;
+  }
+  return {};
+}
+
+Status tell_teams(symm::DeviceHeap& heap) {
+  for (const symm::Team* const team : teams) {
+    if (team != nullptr) TRY(heap.tell_of(*team));
+  }
+  return {};
+}
+
+void forget_teams() {
+  teams.fill(nullptr);
+}
+
+symm::Team* find_team(const char* call, int32_t team) {
+  group(call);
+  return team >= 0 && static_cast<size_t>(team) < teams.size() ? teams[static_cast<size_t>(team)]
+                                                               : nullptr;
+}
+
+namespace {
+
+// Together with all of the parent; NVSHMEM_TEAM_INVALID for those who are not in the part.
+int split(const char* call, nvshmem_team_t parent, const PeSet& part, nvshmem_team_t* made) {
+  *made = NVSHMEM_TEAM_INVALID;
+  symm::Team* const from = find_team(call, parent);
+  if (from == nullptr) return NVSHMEMX_ERROR_INVALID_VALUE;
+  const auto split = group(call).split(*from, part);
+  if (!split) {
+    if (split.error().status.code() == Code::peer_gone) fault_status(call, split.error().status);
+    return NVSHMEMX_ERROR_INVALID_VALUE;
+  }
+  if (*split == nullptr) return 0;
+  symm::Team& team = **split;
+  if (team.id() >= teams.size()) {
+    // Kernels know no more of them.
+    if (const Status gone = group(call).destroy(team); !gone.ok()) fault_status(call, gone);
+    return NVSHMEMX_ERROR_OUT_OF_MEMORY;
+  }
+  // Before anybody's kernels use it: its PEs' words are made anew, and all have done that.
+  if (const Status told = on_device(call).heap->tell_of(team); !told.ok()) fault_status(call, told);
+  if (const Status met = group(call).sync(team); !met.ok()) fault_status(call, met);
+  teams[team.id()] = &team;
+  *made = static_cast<nvshmem_team_t>(team.id());
+  return 0;
+}
+
+}  // namespace
+}  // namespace penstock::nvshmem
+
+NVSHMEM_DEFINE int nvshmem_team_my_pe(nvshmem_team_t team) {
+  const Team* const meant = front::find_team("nvshmem_team_my_pe", team);
+  return meant != nullptr ? static_cast<int>(meant->index()) : -1;
+}
+
+NVSHMEM_DEFINE int nvshmem_team_n_pes(nvshmem_team_t team) {
+  const Team* const meant = front::find_team("nvshmem_team_n_pes", team);
+  return meant != nullptr ? static_cast<int>(meant->size()) : -1;
+}
+
+NVSHMEM_DEFINE int nvshmem_team_translate_pe(nvshmem_team_t from, int pe, nvshmem_team_t to) {
+  const Team* const source = front::find_team("nvshmem_team_translate_pe", from);
+  const Team* const target = front::find_team("nvshmem_team_translate_pe", to);
+  if (source == nullptr || target == nullptr || pe < 0 ||
+      static_cast<uint32_t>(pe) >= source->size())
+    return -1;
+  const auto index = target->set().index_of(source->set().pe(static_cast<uint32_t>(pe)));
+  return index ? static_cast<int>(*index) : -1;
+}
+
+NVSHMEM_DEFINE int nvshmem_team_split_strided(nvshmem_team_t parent, int start, int stride,
+                                              int size, const nvshmem_team_config_t* /*config*/,
+                                              long /*config_mask*/, nvshmem_team_t* made) {
+  if (start < 0 || stride < 1 || size < 1) {
+    *made = NVSHMEM_TEAM_INVALID;
+    return NVSHMEMX_ERROR_INVALID_VALUE;
+  }
+  const PeSet part = {static_cast<uint32_t>(start), static_cast<uint32_t>(stride),
+                      static_cast<uint32_t>(size)};
+  return front::split("nvshmem_team_split_strided", parent, part, made);
+}
+
+// A grid with rows of `width` PEs; the last row may be shorter.
+NVSHMEM_DEFINE int nvshmem_team_split_2d(nvshmem_team_t parent, int width,
+                                         const nvshmem_team_config_t* /*x_config*/, long /*x_mask*/,
+                                         nvshmem_team_t* x_team,
+                                         const nvshmem_team_config_t* /*y_config*/, long /*y_mask*/,
+                                         nvshmem_team_t* y_team) {
+  const char* const call = "nvshmem_team_split_2d";
+  *x_team = *y_team = NVSHMEM_TEAM_INVALID;
+  const Team* const from = front::find_team(call, parent);
+  if (from == nullptr || width < 1) return NVSHMEMX_ERROR_INVALID_VALUE;
+  const uint32_t row = std::min(static_cast<uint32_t>(width), from->size());
+  const uint32_t first = from->index() / row * row;
+  const uint32_t column = from->index() % row;
+  const PeSet x = {first, 1, std::min(row, from->size() - first)};
+  const PeSet y = {column, row, (from->size() - column + row - 1) / row};
+  if (const int failed = front::split(call, parent, x, x_team)) return failed;
+  return front::split(call, parent, y, y_team);
+}
+
+NVSHMEM_DEFINE void nvshmem_team_destroy(nvshmem_team_t team) {
+  const char* const call = "nvshmem_team_destroy";
+  Team* const meant = front::find_team(call, team);
+  if (meant == nullptr || team <= NVSHMEMX_TEAM_SAME_MYPE_NODE) return;
+  front::teams[static_cast<size_t>(team)] = nullptr;
+  penstock::Status gone = front::on_device(call).heap->forget(meant->id());
+  if (gone.ok()) gone = front::group(call).destroy(*meant);
+  if (!gone.ok()) front::fault_status(call, gone);
+}

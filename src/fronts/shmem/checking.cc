@@ -1,0 +1,124 @@
+#include "checking.h"
+
+#include "limits.h"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <fmt/core.h>
+#include <string_view>
+#include <sys/auxv.h>
+
+namespace penstock::shmem {
+
+bool is_checking = false;
+
+namespace {
+
+std::chrono::seconds patience = limits::kCheckTime;
+std::array<uint64_t, symm::kTeamsMax> calls_of_team{};
+
+// What a PE says of its call, in words of the team that symm leaves to its users. There are two,
+// used in turns: a PE that is one call ahead still waits there for those that read the one before.
+struct Said {
+  static constexpr size_t kFirstWord = 4;
+  static constexpr std::string_view kPrefix = "shmem_";
+
+  uint64_t number;  // of the call; written last
+  uint64_t bytes;
+  uint64_t place;  // in the program's file; 0: not known
+  char name[24];   // without what all begin with
+};
+static_assert(sizeof(Said) % sizeof(uint64_t) == 0);
+static_assert(Said::kFirstWord + 2 * sizeof(Said) / sizeof(uint64_t) <= symm::kScratchWords);
+
+Said* said_by(symm::TeamControl& control, uint64_t number) {
+  auto* const words = control.scratch + Said::kFirstWord;
+  return reinterpret_cast<Said*>(words) + number % 2;
+}
+
+// Where the program called, in its file: the first address on the stack that is the program's own.
+uint64_t place_of_call() {
+  std::array<void*, 32> frames;
+  const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
+  Dl_info program{};
+  Dl_info found{};
+  if (::dladdr(reinterpret_cast<void*>(::getauxval(AT_PHDR)), &program) == 0) return 0;
+  for (int i = 0; i < count; ++i) {
+    void* const frame = frames[static_cast<size_t>(i)];
+    if (::dladdr(frame, &found) == 0 || found.dli_fbase != program.dli_fbase) continue;
+    return reinterpret_cast<uintptr_t>(frame) - reinterpret_cast<uintptr_t>(found.dli_fbase);
+  }
+  return 0;
+}
+
+std::string_view without_prefix(std::string_view call) {
+  return call.starts_with(Said::kPrefix) ? call.substr(Said::kPrefix.size()) : call;
+}
+
+std::string details(const Said& said) {
+  std::string text = said.place != 0 ? fmt::format("at program+0x{:x}", said.place) : "somewhere";
+  if (said.bytes != 0) text += fmt::format(" with {} bytes", said.bytes);
+  return text;
+}
+
+// It is another process's memory: nothing in it is trusted to end.
+std::string described(const Said& said) {
+  const std::string_view name(said.name, ::strnlen(said.name, sizeof said.name));
+  return fmt::format("shmem_{} {}", name, details(said));
+}
+
+Said say(symm::TeamControl& control, const char* call, uint64_t number, uint64_t bytes) {
+  Said said{number, bytes, place_of_call(), {}};
+  const std::string_view name = without_prefix(call);
+  std::memcpy(said.name, name.data(), std::min(name.size(), sizeof said.name));
+  Said* const there = said_by(control, number);
+  std::memcpy(&there->bytes, &said.bytes, sizeof said - sizeof said.number);
+  __atomic_store_n(&there->number, number, __ATOMIC_RELEASE);
+  return said;
+}
+
+}  // namespace
+
+void begin_checking() {
+  const char* const wanted = std::getenv("PENSTOCK_CHECK");
+  is_checking =
+      wanted != nullptr && std::string_view(wanted) != "" && std::string_view(wanted) != "0";
+  if (const char* const seconds = std::getenv("PENSTOCK_CHECK_SECONDS")) {
+    if (const long count = std::strtol(seconds, nullptr, 10); count > 0)
+      patience = std::chrono::seconds(count);
+  }
+}
+
+void compare_calls(const char* call, symm::Group& group, const symm::Team& team, uint64_t bytes) {
+  const uint64_t number = ++calls_of_team[team.id()];
+  const Said own = say(group.control(team), call, number, bytes);
+  const engine::Time deadline = group.waits().clock->now() + patience;
+  for (uint32_t index = 0; index < team.size(); ++index) {
+    Said* const there = said_by(group.control(team, index), number);
+    const Status come = group.wait(
+        [&] { return __atomic_load_n(&there->number, __ATOMIC_ACQUIRE) == number; }, deadline);
+    const uint32_t pe = team.set().pe(index);
+    if (come.code() == Code::timed_out) {
+      const Said* const before = said_by(group.control(team, index), number - 1);
+      fault(call, fmt::format("called {}: PE {} has not come within {} s; {}", details(own), pe,
+                              patience.count(),
+                              number == 1 ? "it has called nothing of this team"
+                                          : "its call before was " + described(*before)));
+    }
+    if (!come.ok()) fault_status(call, come);
+    Said theirs = *there;
+    if (theirs.bytes != bytes || std::memcmp(theirs.name, own.name, sizeof own.name) != 0) {
+      fault(call,
+            fmt::format("called {}, but PE {} calls {}", details(own), pe, described(theirs)));
+    }
+  }
+}
+
+void count_calls_anew(const symm::Team& team) {
+  calls_of_team[team.id()] = 0;
+}
+
+}  // namespace penstock::shmem

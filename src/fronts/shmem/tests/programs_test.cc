@@ -1,0 +1,76 @@
+// Programs that call everything, with one to four PEs.
+#include "jobs.h"
+
+#include <gmock/gmock.h>
+
+namespace penstock::shmem::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class EveryFunction : public ::testing::TestWithParam<unsigned> {
+ protected:
+  static void succeeds(const char* program) {
+    const Ended ended = run({GetParam(), {program}});
+    EXPECT_EQ(ended.code, 0) << ended.errors;
+    EXPECT_THAT(ended.output, HasSubstr("with " + std::to_string(GetParam()) + " PEs"));
+  }
+};
+
+TEST_P(EveryFunction, does_with_every_type_what_it_says) {
+  succeeds(SHMEM_every_function);
+}
+
+TEST_P(EveryFunction, is_selected_by_type_in_c) {
+  succeeds(SHMEM_every_selection);
+}
+
+TEST_P(EveryFunction, is_overloaded_in_cxx) {
+  succeeds(SHMEM_every_overload);
+}
+
+TEST_P(EveryFunction, does_what_it_says_without_a_type) {
+  succeeds(SHMEM_every_other_function);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pes, EveryFunction, ::testing::Values(1, 2, 3, 4),
+                         [](const auto& tried) { return std::to_string(tried.param); });
+
+TEST(WithoutALauncher, program_is_a_job_of_one) {
+  const Ended ended = run_shell(SHMEM_every_other_function);
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.output, HasSubstr("with 1 PEs"));
+  EXPECT_EQ(run_shell(std::string(SHMEM_misuse) + " no_such_pe").code, 70);
+  EXPECT_EQ(run_shell(std::string(SHMEM_misuse) + " global_exit").code, 7);
+}
+
+TEST(Profiling, own_definition_takes_the_place_of_a_call) {
+  const Ended ended = run({1, {SHMEM_profiled}});
+  EXPECT_EQ(ended.code, 0) << ended.errors;
+}
+
+TEST(Cxx, takes_what_comes_from_c) {
+  const Ended ended = run({2, {SHMEM_c_in_cxx}});
+  EXPECT_EQ(ended.code, 0) << ended.errors;
+}
+
+TEST(Environment, tells_version_and_variables_when_asked) {
+  const Ended ended =
+      run({2, {SHMEM_misuse}, {{"SHMEM_VERSION", ""}, {"SMA_INFO", "1"}, {"SHMEM_DEBUG", "1"}}});
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.output, HasSubstr("OpenSHMEM 1.5\n"));
+  EXPECT_THAT(ended.output, HasSubstr("SHMEM_SYMMETRIC_SIZE  "));
+  // Of one PE only.
+  EXPECT_EQ(ended.output.find("OpenSHMEM 1.5"), ended.output.rfind("OpenSHMEM 1.5"));
+  EXPECT_THAT(ended.errors, HasSubstr("PE 1 of 2"));
+}
+
+TEST(Environment, refuses_a_size_that_is_none) {
+  const Ended ended = run({1, {SHMEM_misuse}, {{"SHMEM_SYMMETRIC_SIZE", "20kk"}}});
+  EXPECT_EQ(ended.code, 70);
+  EXPECT_THAT(ended.errors, HasSubstr("shmem_init: SHMEM_SYMMETRIC_SIZE: '20kk' is no size"));
+}
+
+}  // namespace
+}  // namespace penstock::shmem::testing

@@ -1,0 +1,67 @@
+// What symmetric memory needs of a GPU beside engine::DeviceMemory: addresses in which the memory
+// of several processes stands in order, and kernels of a library of ours on the program's own
+// streams.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "penstock/engine.h"
+
+namespace penstock::gpu {
+
+// Addresses that the device, and its process, keep for memory of this and of other processes. Given
+// back with it: then nothing may use them any more. One thread at a time.
+class Window {
+ public:
+  virtual ~Window() = default;
+  virtual std::byte* begin() const = 0;
+  // Offsets and lengths are multiples of it: how much is mapped at once.
+  virtual uint64_t granule() const = 0;
+  // Makes memory of the device at an offset, with zeros in it. The descriptor is for map() in other
+  // processes.
+  virtual Outcome<UniqueFd> allocate(uint64_t offset, uint64_t length) = 0;
+  // Memory that another process, of this or of another device, has allocated. not_supported: this
+  // device does not reach that one's memory.
+  virtual Outcome<void> map(uint64_t offset, uint64_t length, int descriptor) = 0;
+};
+
+struct Launch {
+  uint32_t kernel;  // its place among the names that load_kernels() was given
+  uint32_t blocks = 1;
+  uint32_t threads = 1;
+  std::span<void*> arguments;  // addresses of each, as the kernel declares them
+  engine::DeviceStream stream = nullptr;
+};
+
+// One device. Thread safe.
+class SymmetricDevice {
+ public:
+  virtual ~SymmetricDevice() = default;
+  virtual engine::DeviceId id() const = 0;
+  virtual Outcome<std::unique_ptr<Window>> reserve(uint64_t bytes) = 0;
+  // Kernels, as nvcc made them (a fat binary that lives as long as the process): launch() finds
+  // them by name.
+  virtual Outcome<void> load_kernels(const void* image, std::span<const char* const> names) = 0;
+  // A stream of this library, which waits for none of the program's own: kernels of the program may
+  // be waiting for what it does.
+  virtual engine::DeviceStream own_stream() const = 0;
+  // Behind what the stream has to do already; may be captured.
+  virtual Status launch(const Launch& launch) = 0;
+  // Copies between the host's and the device's memory, or between devices, behind what the stream
+  // has to do already.
+  virtual Status copy(void* to, const void* from, uint64_t bytes, engine::DeviceStream stream) = 0;
+  virtual Status fill_zeros(void* to, uint64_t bytes, engine::DeviceStream stream) = 0;
+  // Returns when the stream has done what it was given.
+  virtual Status synchronize(engine::DeviceStream stream) = 0;
+  // Host memory with zeros that the device reaches at the same address; stays as long as the
+  // process.
+  virtual Outcome<MutableBytes> host_words(uint64_t bytes) = 0;
+};
+
+// The device that is current in the calling thread, as the program's own runtime has chosen it; the
+// first one where none is.
+Outcome<engine::DeviceId> current_device();
+Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(engine::DeviceId device);
+
+}  // namespace penstock::gpu

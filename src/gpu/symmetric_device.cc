@@ -1,0 +1,264 @@
+// Windows and launches on the CUDA driver.
+#include "cuda_memory.h"
+#include "real_devices.h"
+
+#include <map>
+#include <string>
+#include <unistd.h>
+
+#include "penstock/gpu.h"
+
+namespace penstock::gpu {
+
+using engine::DeviceId;
+using engine::DeviceStream;
+
+namespace {
+
+CUdeviceptr device_address(const void* address) {
+  return reinterpret_cast<CUdeviceptr>(address);
+}
+CUstream cuda_stream(DeviceStream stream) {
+  return static_cast<CUstream>(stream);
+}
+
+// One device of this process, and its context.
+struct Device {
+  CudaMemory& memory;
+  DeviceId id;
+  CUcontext context;
+  CUstream stream;  // as long as the process
+
+  const Driver& driver() const { return memory.driver(); }
+};
+
+// Memory that other processes and network cards may be shown.
+CUmemAllocationProp window_properties(const Device& device) {
+  int for_cards = 0;
+  const auto number = static_cast<CUdevice>(device.id.value);
+  (void)device.driver().cuDeviceGetAttribute(
+      &for_cards, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, number);
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {number}};
+  properties.allocFlags.gpuDirectRDMACapable = for_cards != 0 ? 1 : 0;
+  return properties;
+}
+
+class CudaWindow final : public Window {
+ public:
+  CudaWindow(const Device& device, CUdeviceptr begin, uint64_t bytes, uint64_t granule)
+      : device_(device), begin_(begin), bytes_(bytes), granule_(granule) {}
+  ~CudaWindow() override {
+    const ContextScope scope(device_.driver(), device_.context);
+    for (const auto& [offset, part] : parts_) {
+      device_.driver().cuMemUnmap(begin_ + offset, part.length);
+      device_.driver().cuMemRelease(part.handle);
+    }
+    device_.driver().cuMemAddressFree(begin_, bytes_);
+  }
+
+  std::byte* begin() const override { return reinterpret_cast<std::byte*>(begin_); }
+  uint64_t granule() const override { return granule_; }
+
+  Outcome<UniqueFd> allocate(uint64_t offset, uint64_t length) override {
+    const ContextScope scope(device_.driver(), device_.context);
+    const std::string what = fmt::format("GPU {}: allocate {} bytes", device_.id.value, length);
+    const CUmemAllocationProp properties = window_properties(device_);
+    CUmemGenericAllocationHandle handle = 0;
+    CUresult result = device_.driver().cuMemCreate(&handle, length, &properties, 0);
+    if (result != CUDA_SUCCESS) return failure_of(device_.driver(), what, result);
+    TRY(place(offset, length, handle, what));
+    result = device_.driver().cuMemsetD8Async(begin_ + offset, 0, length, device_.stream);
+    if (result == CUDA_SUCCESS) result = device_.driver().cuStreamSynchronize(device_.stream);
+    int fd = -1;
+    if (result == CUDA_SUCCESS) {
+      result = device_.driver().cuMemExportToShareableHandle(
+          &fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    }
+    if (result != CUDA_SUCCESS) return failure_of(device_.driver(), what, result);
+    return UniqueFd(fd);
+  }
+
+  Outcome<void> map(uint64_t offset, uint64_t length, int descriptor) override {
+    const ContextScope scope(device_.driver(), device_.context);
+    const std::string what =
+        fmt::format("GPU {}: map {} bytes of another process", device_.id.value, length);
+    CUmemGenericAllocationHandle handle = 0;
+    // The driver takes the number in the place of an address.
+    void* const number = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor));
+    const CUresult result = device_.driver().cuMemImportFromShareableHandle(
+        &handle, number, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    if (result != CUDA_SUCCESS) return failure_of(device_.driver(), what, result);
+    return place(offset, length, handle, what);
+  }
+
+ private:
+  struct Part {
+    uint64_t length;
+    CUmemGenericAllocationHandle handle;
+  };
+
+  // Takes the handle over, also when it fails.
+  Outcome<void> place(uint64_t offset, uint64_t length, CUmemGenericAllocationHandle handle,
+                      const std::string& what) {
+    ASSERT(range_within(offset, length, bytes_) && offset % granule_ == 0 &&
+           length % granule_ == 0);
+    CUresult result = device_.driver().cuMemMap(begin_ + offset, length, 0, handle, 0);
+    if (result == CUDA_SUCCESS) {
+      parts_[offset] = {length, handle};
+      const CUmemAccessDesc access = {
+          {CU_MEM_LOCATION_TYPE_DEVICE, {static_cast<int>(device_.id.value)}},
+          CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+      result = device_.driver().cuMemSetAccess(begin_ + offset, length, &access, 1);
+    } else {
+      device_.driver().cuMemRelease(handle);
+    }
+    if (result != CUDA_SUCCESS) return failure_of(device_.driver(), what, result);
+    return {};
+  }
+
+  const Device device_;
+  const CUdeviceptr begin_;
+  const uint64_t bytes_;
+  const uint64_t granule_;
+  std::map<uint64_t, Part> parts_;  // by offset
+};
+
+class CudaSymmetricDevice final : public SymmetricDevice {
+ public:
+  explicit CudaSymmetricDevice(const Device& device) : device_(device) {}
+
+  DeviceId id() const override { return device_.id; }
+
+  Outcome<std::unique_ptr<Window>> reserve(uint64_t bytes) override {
+    const ContextScope scope(device_.driver(), device_.context);
+    const CUmemAllocationProp properties = window_properties(device_);
+    size_t granule = 0;
+    CUdeviceptr begin = 0;
+    CUresult result = device_.driver().cuMemGetAllocationGranularity(
+        &granule, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    if (result == CUDA_SUCCESS)
+      result = device_.driver().cuMemAddressReserve(&begin, align_up(bytes, granule), 0, 0, 0);
+    if (result != CUDA_SUCCESS) {
+      return failure_of(
+          device_.driver(),
+          fmt::format("GPU {}: reserve {} bytes of addresses", device_.id.value, bytes), result);
+    }
+    return std::unique_ptr<Window>(
+        new CudaWindow(device_, begin, align_up(bytes, granule), granule));
+  }
+
+  Outcome<void> load_kernels(const void* image, std::span<const char* const> names) override {
+    const ContextScope scope(device_.driver(), device_.context);
+    CUlibrary library = nullptr;
+    CUresult result = device_.driver().cuLibraryLoadData(&library, image, nullptr, nullptr, 0,
+                                                         nullptr, nullptr, 0);
+    if (result != CUDA_SUCCESS)
+      return failure_of(device_.driver(), "load the kernels of symmetric memory", result);
+    for (const char* const name : names) {
+      CUkernel kernel = nullptr;
+      CUfunction function = nullptr;
+      int registers = 0;
+      result = device_.driver().cuLibraryGetKernel(&kernel, library, name);
+      if (result == CUDA_SUCCESS) result = device_.driver().cuKernelGetFunction(&function, kernel);
+      // Loads it now: at its first launch that might wait for kernels that wait for it.
+      if (result == CUDA_SUCCESS) {
+        result =
+            device_.driver().cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
+      }
+      if (result != CUDA_SUCCESS)
+        return failure_of(device_.driver(), std::string("load ") + name, result);
+      kernels_.push_back(function);
+    }
+    return {};
+  }
+
+  DeviceStream own_stream() const override { return device_.stream; }
+
+  Status launch(const Launch& launch) override {
+    if (launch.kernel >= kernels_.size()) return Code::not_found;
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    return status_of(device_.driver().cuLaunchKernel(
+        kernels_[launch.kernel], launch.blocks, 1, 1, launch.threads, 1, 1, 0,
+        cuda_stream(launch.stream), launch.arguments.data(), nullptr));
+  }
+
+  Status copy(void* to, const void* from, uint64_t bytes, DeviceStream stream) override {
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    return status_of(device_.driver().cuMemcpyAsync(device_address(to), device_address(from), bytes,
+                                                    cuda_stream(stream)));
+  }
+
+  Status fill_zeros(void* to, uint64_t bytes, DeviceStream stream) override {
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    return status_of(
+        device_.driver().cuMemsetD8Async(device_address(to), 0, bytes, cuda_stream(stream)));
+  }
+
+  Status synchronize(DeviceStream stream) override {
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    return status_of(device_.driver().cuStreamSynchronize(cuda_stream(stream)));
+  }
+
+  Outcome<MutableBytes> host_words(uint64_t bytes) override {
+    return device_.memory.pinned_memory(device_.id, bytes);
+  }
+
+ private:
+  // The context alone: what is launched on a stream that is being captured belongs to its graph. A
+  // program mostly has this context already, as its runtime chose it.
+  class ScopeOfLaunch {
+   public:
+    ScopeOfLaunch(const Driver& driver, CUcontext context) : driver_(driver) {
+      CUcontext current = nullptr;
+      const bool is_there = driver_.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context;
+      pushed_ = !is_there && driver_.cuCtxPushCurrent(context) == CUDA_SUCCESS;
+    }
+    ~ScopeOfLaunch() {
+      CUcontext mine = nullptr;
+      if (pushed_) driver_.cuCtxPopCurrent(&mine);
+    }
+    ScopeOfLaunch(const ScopeOfLaunch&) = delete;
+    ScopeOfLaunch& operator=(const ScopeOfLaunch&) = delete;
+
+   private:
+    const Driver& driver_;
+    bool pushed_ = false;
+  };
+
+  const Device device_;
+  std::vector<CUfunction> kernels_;  // not changed after load_kernels()
+};
+
+// The process's own; without it the reason.
+Outcome<CudaMemory*> cuda() {
+  TRY_ASSIGN(engine::DeviceMemory* const memory, real_devices());
+  return static_cast<CudaMemory*>(memory);
+}
+
+}  // namespace
+
+Outcome<DeviceId> current_device() {
+  TRY_ASSIGN(CudaMemory* const memory, cuda());
+  CUdevice device = 0;
+  if (memory->driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) device = 0;
+  return DeviceId(static_cast<uint32_t>(device));
+}
+
+Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(DeviceId device) {
+  TRY_ASSIGN(CudaMemory* const memory, cuda());
+  TRY_ASSIGN(const Context context, memory->context(device));
+  const ContextScope scope(memory->driver(), context.context);
+  CUstream stream = nullptr;
+  const CUresult made =
+      memory->driver().cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0);
+  if (made != CUDA_SUCCESS) {
+    return failure_of(memory->driver(), fmt::format("GPU {}: make a stream", device.value), made);
+  }
+  return std::unique_ptr<SymmetricDevice>(
+      new CudaSymmetricDevice({*memory, device, context.context, stream}));
+}
+
+}  // namespace penstock::gpu

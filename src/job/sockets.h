@@ -1,0 +1,45 @@
+// Sockets by which processes find a room that nobody opened for them.
+#pragma once
+
+#include "frame.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/base.h"
+#include "penstock/job/member.h"
+
+namespace penstock::job {
+
+// UNIX sockets with a name that is in no file system. Of a name that nobody else can have known.
+// in_use: another process has it.
+Outcome<UniqueFd> listen_locally(const std::string& name);
+// Waits until somebody listens. access_denied: it is another user's.
+Outcome<UniqueFd> connect_locally(const std::string& name, Time deadline);
+// One turn of it: busy when nobody listens yet.
+Result<UniqueFd> try_connect_locally(const std::string& name);
+
+// Of a UNIX socket: its peer is a process of this user, or root. Of others: true.
+bool is_trusted(int socket);
+
+// A TCP address as it stands in a unique id.
+struct HostAddress {
+  uint8_t family = 0;  // 4 or 6
+  std::array<std::byte, 16> bytes{};
+};
+// Of all interfaces that are up, those first that others reach; of `interface` only, where one is
+// given (names that begin so).
+std::vector<HostAddress> own_addresses(const std::string& interface);
+// Over all interfaces, at a port that is free.
+Outcome<UniqueFd> listen_anywhere(uint16_t* port);
+// The first of them that answers.
+Outcome<UniqueFd> connect_to(const std::vector<HostAddress>& addresses, uint16_t port,
+                             Time deadline);
+// Sends at once, and finds out within some 10 s that the other side is not reached any more.
+void set_up_stream(int socket);
+
+Status fill_with_random(MutableBytes bytes);
+std::string as_hex(Bytes bytes);
+
+}  // namespace penstock::job

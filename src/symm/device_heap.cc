@@ -1,0 +1,166 @@
+#include "penstock/symm/device_heap.h"
+
+#include "limits.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace penstock::symm {
+
+using device::SymmControl;
+using device::SymmState;
+using device::SymmTeam;
+
+namespace {
+
+// Of a heap: the words of PEs, and behind them the teams as this PE's kernels see them.
+constexpr uint64_t kTeamsAt = sizeof(SymmControl);
+constexpr uint64_t kFirstPlace = kTeamsAt + device::kSymmTeamsMax * sizeof(SymmTeam);
+
+// Of the host, for kernels: whether somebody has ended, and what a kernel reports, apart from it.
+constexpr uint64_t kFailureAt = 64;
+constexpr uint64_t kHostBytes = 128;
+
+// What a PE tells the others first.
+struct HeapFacts {
+  uint64_t version = device::kSymmVersion;
+  uint64_t bytes = 0;
+  uint64_t granule = 0;
+};
+
+// A quarter of the device, as programs put most of what they have elsewhere.
+uint64_t bytes_wanted(const DeviceHeapOptions& options, const engine::DeviceFacts& facts) {
+  return options.bytes != 0 ? options.bytes
+                            : std::max(facts.memory_bytes / 4, limits::kHeapBytesMin);
+}
+
+Outcome<HeapFacts> agree_on_heap(const std::vector<job::Brought>& all) {
+  HeapFacts agreed;
+  for (size_t pe = 0; pe < all.size(); ++pe) {
+    HeapFacts facts;
+    if (all[pe].bytes.size() != sizeof facts) {
+      return Failure{Code::wrong_version,
+                     fmt::format("PE {} speaks another version of Penstock", pe)};
+    }
+    std::memcpy(&facts, all[pe].bytes.data(), sizeof facts);
+    if (facts.version != agreed.version) {
+      return Failure{
+          Code::wrong_version,
+          fmt::format("PE {} runs another build of Penstock; all PEs must run the same", pe)};
+    }
+    agreed.bytes = pe == 0 ? facts.bytes : std::min(agreed.bytes, facts.bytes);
+    agreed.granule = std::max(agreed.granule, facts.granule);
+  }
+  return agreed;
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::SymmetricDevice& device,
+                                                      const DeviceHeapOptions& options) {
+  if (group.size() > device::kSymmNearMax) {
+    return Failure{Code::not_supported,
+                   fmt::format("{} PEs: GPUs of one node share their memory among {} PEs at most",
+                               group.size(), device::kSymmNearMax)};
+  }
+  TRY_ASSIGN(engine::DeviceMemory* const memory, gpu::devices());
+  const engine::DeviceFacts& own_facts = memory->devices()[device.id().value];
+  HeapFacts facts;
+  facts.bytes = bytes_wanted(options, own_facts);
+  facts.granule = limits::kGranule;
+  TRY_ASSIGN(const auto told,
+             group.exchange("device facts", {std::as_bytes(std::span(&facts, 1)), {}}));
+  TRY_ASSIGN(const HeapFacts agreed, agree_on_heap(told));
+
+  Window placed;
+  placed.bytes = align_up(kFirstPlace + agreed.bytes, agreed.granule);
+  placed.stride = placed.bytes;
+  TRY_ASSIGN(auto window, device.reserve(placed.stride * group.size()));
+  if (window->granule() > agreed.granule) {
+    return Failure{Code::not_supported,
+                   fmt::format("GPU {} maps {} bytes at once, not {}", device.id().value,
+                               window->granule(), agreed.granule)};
+  }
+  placed.peers = window->begin();
+  placed.own = placed.peers + group.me() * placed.stride;
+  TRY_ASSIGN(const UniqueFd own, window->allocate(group.me() * placed.stride, placed.bytes));
+  const int descriptor = own.get();
+  TRY_ASSIGN(const auto all, group.exchange("device memory", {{}, {&descriptor, 1}}));
+  for (uint32_t pe = 0; pe < group.size(); ++pe) {
+    if (pe == group.me()) continue;
+    if (all[pe].descriptors.size() != 1) {
+      return Failure{Code::bad_message,
+                     fmt::format("PE {} gave no descriptor of its GPU's memory", pe)};
+    }
+    TRY(window->map(pe * placed.stride, placed.bytes, all[pe].descriptors[0].get()));
+  }
+  std::unique_ptr<DeviceHeap> heap(new DeviceHeap(group, device, std::move(window), placed));
+  TRY(heap->begin());
+  // Nobody's kernels write before all have mapped.
+  TRY_ASSIGN(const auto ready, group.exchange("device mapped", {}));
+  return heap;
+}
+
+DeviceHeap::DeviceHeap(Group& group, gpu::SymmetricDevice& device,
+                       std::unique_ptr<gpu::Window> window, const Window& memory)
+    : group_(group),
+      device_(device),
+      window_(std::move(window)),
+      memory_(memory),
+      heap_(kFirstPlace, memory.bytes) {}
+
+DeviceHeap::~DeviceHeap() = default;
+
+Outcome<void> DeviceHeap::begin() {
+  TRY_ASSIGN(const MutableBytes words, device_.host_words(kHostBytes));
+  state_.version = device::kSymmVersion;
+  state_.bytes = sizeof state_;
+  state_.me = static_cast<int32_t>(group_.me());
+  state_.size = static_cast<int32_t>(group_.size());
+  state_.heap = reinterpret_cast<char*>(memory_.own);
+  state_.heap_bytes = memory_.bytes;
+  state_.peers = reinterpret_cast<char*>(memory_.peers);
+  state_.stride = memory_.stride;
+  for (uint32_t pe = 0; pe < group_.size(); ++pe)
+    state_.near_pes[pe / 64] |= uint64_t{1} << (pe % 64);
+  state_.teams = reinterpret_cast<SymmTeam*>(memory_.own + kTeamsAt);
+  state_.trouble = reinterpret_cast<const uint32_t*>(words.data());
+  state_.failure = reinterpret_cast<uint32_t*>(words.data() + kFailureAt);
+  for (const Team* const team : {&group_.world(), &group_.node()}) {
+    if (const Status told = tell_of(*team); !told.ok()) {
+      return Failure{told, fmt::format("GPU {}: its teams cannot be written", device_.id().value)};
+    }
+  }
+  return {};
+}
+
+Status DeviceHeap::tell(void* unit) const {
+  TRY(device_.copy(unit, &state_, sizeof state_, device_.own_stream()));
+  return device_.synchronize(device_.own_stream());
+}
+
+Status DeviceHeap::tell_of(const Team& team) {
+  if (team.id() >= device::kSymmTeamsMax) return Code::busy;
+  const PeSet& set = team.set();
+  const SymmTeam facts = {.start = static_cast<int32_t>(set.start),
+                          .stride = static_cast<int32_t>(set.stride),
+                          .size = static_cast<int32_t>(set.size),
+                          .index = static_cast<int32_t>(team.index()),
+                          .syncs = 0,
+                          .small_reduces = 0};
+  // Words that an earlier team of this number has left.
+  static constexpr device::SymmTeamControl kNothing{};
+  auto* const control = reinterpret_cast<SymmControl*>(memory_.own);
+  TRY(device_.copy(&control->teams[team.id()], &kNothing, sizeof kNothing, device_.own_stream()));
+  TRY(device_.copy(&state_.teams[team.id()], &facts, sizeof facts, device_.own_stream()));
+  return device_.synchronize(device_.own_stream());
+}
+
+Status DeviceHeap::forget(uint32_t team) {
+  static constexpr SymmTeam kNone{};
+  if (team >= device::kSymmTeamsMax) return {};
+  TRY(device_.copy(&state_.teams[team], &kNone, sizeof kNone, device_.own_stream()));
+  return device_.synchronize(device_.own_stream());
+}
+
+}  // namespace penstock::symm

@@ -1,0 +1,127 @@
+// Heaps in GPUs: run where there are some (tests/gpu/symm.sh), with as many PEs as GPUs, fewer and
+// more.
+#include "pes.h"
+
+#include <chrono>
+
+namespace penstock::symm::test {
+namespace {
+
+// This PE's GPU and the heap in it: PEs are dealt out over the GPUs.
+struct OnDevice {
+  std::unique_ptr<gpu::SymmetricDevice> device;
+  std::unique_ptr<DeviceHeap> heap;
+
+  template <class T>
+  T* allocate(uint64_t count) const {
+    const auto place = heap->heap().allocate(count * sizeof(T), alignof(T));
+    CHECK(place);
+    return reinterpret_cast<T*>(heap->address(*place));
+  }
+};
+
+OnDevice begin(const Pe& pe) {
+  auto memory = gpu::devices();
+  CHECK(memory);
+  const auto count = static_cast<uint32_t>((*memory)->devices().size());
+  auto device = gpu::open_symmetric_device(engine::DeviceId(pe.me() % count));
+  CHECK(device);
+  auto heap = DeviceHeap::make(pe.group, **device, {.bytes = uint64_t{64} << 20});
+  if (!heap) {
+    std::fprintf(stderr, "PE %u: %s\n", pe.me(), heap.error().message.c_str());
+    std::_Exit(1);
+  }
+  return {std::move(*device), std::move(*heap)};
+}
+
+void bytes_between_devices(const Pe& pe) {
+  const OnDevice on = begin(pe);
+  auto* const device = &on.device;
+  auto* const heap = &on.heap;
+  constexpr uint64_t kBytes = 8 << 20;
+  auto* const there = on.allocate<std::byte>(kBytes);
+  // What was never written is zeros.
+  std::vector<uint32_t> words(kBytes / sizeof(uint32_t), 7);
+  CHECK((*device)->copy(words.data(), there, kBytes, nullptr).ok());
+  CHECK((*device)->synchronize(nullptr).ok());
+  for (const uint32_t word : words) CHECK(word == 0);
+
+  for (uint32_t i = 0; i < words.size(); ++i) words[i] = pe.me() * 1'000'000 + i;
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+  CHECK((*heap)->at(there, kBytes, pe.size()) == nullptr &&
+        (*heap)->at(there, uint64_t{1} << 40, 0) == nullptr);
+  CHECK(
+      (*device)->copy((*heap)->at(there, kBytes, pe.right()), words.data(), kBytes, nullptr).ok());
+  CHECK((*device)->synchronize(nullptr).ok());
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+  std::vector<uint32_t> seen(words.size());
+  CHECK((*device)->copy(seen.data(), there, kBytes, nullptr).ok());
+  CHECK((*device)->synchronize(nullptr).ok());
+  for (uint32_t i = 0; i < seen.size(); ++i) CHECK(seen[i] == pe.left() * 1'000'000 + i);
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+}
+
+// Each barrier makes what was put before it seen, by all PEs, without the host.
+void streams_meet(const Pe& pe) {
+  const OnDevice on = begin(pe);
+  auto made = DeviceStreams::make(*on.heap);
+  CHECK(made);
+  DeviceStreams& streams = **made;
+  constexpr uint64_t kRounds = 2'000;
+  auto* const cells = on.allocate<uint64_t>(kRounds);
+  auto* const signal = on.allocate<uint64_t>(1);
+  std::vector<uint64_t> values(kRounds);
+  for (uint64_t i = 0; i < kRounds; ++i) values[i] = pe.me() * 1'000'000 + i;
+  auto* const source = on.allocate<uint64_t>(kRounds);
+  CHECK(on.device->copy(source, values.data(), kRounds * sizeof(uint64_t), nullptr).ok());
+  std::vector<uint64_t> seen(kRounds);
+  const Team& world = pe.group.world();
+  const auto begin_time = std::chrono::steady_clock::now();
+  for (uint64_t i = 0; i < kRounds; ++i) {
+    CHECK(streams.put(cells + i, source + i, sizeof(uint64_t), pe.right(), nullptr).ok());
+    CHECK(streams.barrier(world, nullptr).ok());
+    if (i % 100 == 0) {
+      CHECK(on.device->copy(&seen[i], cells + i, sizeof(uint64_t), nullptr).ok());
+      CHECK(on.device->synchronize(nullptr).ok());
+      CHECK(seen[i] == pe.left() * 1'000'000 + i);
+    }
+  }
+  CHECK(on.device->copy(seen.data(), cells, kRounds * sizeof(uint64_t), nullptr).ok());
+  CHECK(on.device->synchronize(nullptr).ok());
+  for (uint64_t i = 0; i < kRounds; ++i) CHECK(seen[i] == pe.left() * 1'000'000 + i);
+  const double put_and_barrier =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_time).count() /
+      kRounds;
+
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+  const auto before_barriers = std::chrono::steady_clock::now();
+  for (uint64_t i = 0; i < kRounds; ++i) CHECK(streams.barrier(world, nullptr).ok());
+  CHECK(on.device->synchronize(nullptr).ok());
+  const double barrier =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - before_barriers).count() /
+      kRounds;
+
+  // A word that goes round, by streams alone.
+  for (uint64_t round = 1; round <= 100; ++round) {
+    if (pe.me() == 0) CHECK(streams.signal(signal, round, SignalOp::set, pe.right(), nullptr).ok());
+    CHECK(streams.wait(signal, 0, round, nullptr).ok());
+    if (pe.me() != 0) CHECK(streams.signal(signal, round, SignalOp::set, pe.right(), nullptr).ok());
+  }
+  CHECK(on.device->synchronize(nullptr).ok());
+  CHECK(streams.failure() == device::kSymmNothing);
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+  if (pe.me() == 0) {
+    std::printf("%u PEs: put of 8 bytes and barrier on a stream %.2f us, barrier %.2f us\n",
+                pe.size(), put_and_barrier * 1e6, barrier * 1e6);
+  }
+}
+
+}  // namespace
+
+const Named kDeviceScenarios[] = {
+    {"device_bytes", bytes_between_devices},
+    {"device_streams", streams_meet},
+    {nullptr, nullptr},
+};
+
+}  // namespace penstock::symm::test

@@ -1,0 +1,9 @@
+#include "image.h"
+
+namespace penstock::symm {
+
+const void* kernel_image() {
+  return nullptr;
+}
+
+}  // namespace penstock::symm

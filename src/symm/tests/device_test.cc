@@ -90,7 +90,6 @@ template <Scope kScope>
 void try_signal(uint64_t seed, device::SignalOp op) {
   SimulatedGpus gpus(seed, {.pes = 2, .lanes = 8});
   constexpr uint64_t kBytes = 400;
-  fill(gpus.memory(0, 4096), kBytes, 5);
   int wrong = 0;
   ASSERT_TRUE(gpus.run([&](int pe) {
     const device::SymmState& state = gpus.state(pe);
@@ -99,6 +98,10 @@ void try_signal(uint64_t seed, device::SignalOp op) {
     if (pe == 0) {
       if (rank >= Company<kScope>::size()) return;
       device::wait_until(state, at<int>(gpus, pe, 131072), device::Comparison::equal, 1);
+      // Each its part of the source, and nothing between that and the put.
+      for (uint64_t i = rank; i < kBytes; i += Company<kScope>::size()) {
+        device::store_weak(gpus.memory(0, 4096 + i), static_cast<char>(i * 7 + 5));
+      }
       device::put_signal<kScope>(state, gpus.memory(0, 8192), gpus.memory(0, 4096), kBytes, signal,
                                  7, op, 1);
     } else if (rank == 0) {
@@ -111,7 +114,7 @@ void try_signal(uint64_t seed, device::SignalOp op) {
         ++wrong;
       }
       for (uint64_t i = 0; i < kBytes; ++i) {
-        if (device::load_weak(gpus.memory(1, 8192 + i)) != gpus.memory(0, 4096)[i]) ++wrong;
+        if (device::load_weak(gpus.memory(1, 8192 + i)) != static_cast<char>(i * 7 + 5)) ++wrong;
       }
     }
   })) << seed;
@@ -124,6 +127,31 @@ TEST(SymmDevice, who_sees_the_signal_sees_the_bytes) {
     try_signal<Scope::warp>(seed, device::SignalOp::add);
     try_signal<Scope::block>(seed, device::SignalOp::set);
     try_signal<Scope::block>(seed, device::SignalOp::add);
+  }
+}
+
+// One of those who have put together fences and tells for all.
+TEST(SymmDevice, one_tells_of_what_all_have_put) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SimulatedGpus gpus(seed, {.pes = 2, .lanes = 8});
+    constexpr uint64_t kBytes = 600;
+    fill(gpus.memory(0, 4096), kBytes, 9);
+    int wrong = 0;
+    ASSERT_TRUE(gpus.run([&](int pe) {
+      const device::SymmState& state = gpus.state(pe);
+      if (pe == 0) {
+        device::put<Scope::block>(state, gpus.memory(0), gpus.memory(0, 4096), kBytes, 1);
+        if (Company<Scope::block>::rank() != 0) return;
+        device::fence();
+        device::p(state, at<int>(gpus, 0, 65536), 1, 1);
+      } else if (Company<Scope::block>::rank() == 0) {
+        device::wait_until(state, at<int>(gpus, 1, 65536), device::Comparison::equal, 1);
+        for (uint64_t i = 0; i < kBytes; ++i) {
+          if (device::load_weak(gpus.memory(1, i)) != gpus.memory(0, 4096)[i]) ++wrong;
+        }
+      }
+    }));
+    EXPECT_EQ(wrong, 0) << "seed " << seed;
   }
 }
 

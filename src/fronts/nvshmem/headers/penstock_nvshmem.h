@@ -119,9 +119,10 @@ template <Scope kScope, class T>
 PENSTOCK_DEVICE void put(T* dest, const T* source, size_t count, int pe) {
   device::put<kScope>(state(), dest, source, count * sizeof(T), pe);
 }
+// By loads and stores nothing is gained by not waiting for what a put waits for.
 template <Scope kScope, class T>
 PENSTOCK_DEVICE void put_nbi(T* dest, const T* source, size_t count, int pe) {
-  device::put_nbi<kScope>(state(), dest, source, count * sizeof(T), pe);
+  device::put<kScope>(state(), dest, source, count * sizeof(T), pe);
 }
 template <Scope kScope, class T>
 PENSTOCK_DEVICE void get(T* dest, const T* source, size_t count, int pe) {
@@ -129,7 +130,7 @@ PENSTOCK_DEVICE void get(T* dest, const T* source, size_t count, int pe) {
 }
 template <Scope kScope, class T>
 PENSTOCK_DEVICE void get_nbi(T* dest, const T* source, size_t count, int pe) {
-  device::get_nbi<kScope>(state(), dest, source, count * sizeof(T), pe);
+  device::get<kScope>(state(), dest, source, count * sizeof(T), pe);
 }
 template <Scope kScope, class T>
 PENSTOCK_DEVICE void iput(T* dest, const T* source, ptrdiff_t to, ptrdiff_t from, size_t count,

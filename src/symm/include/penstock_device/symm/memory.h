@@ -8,35 +8,23 @@
 
 namespace penstock::device {
 
-// Returns at once for those who have done their share: the source must stay until quiet(), for
-// warps and blocks.
-template <Scope kScope>
-PENSTOCK_DEVICE void put_nbi(const SymmState& state, void* dest, const void* source, uint64_t bytes,
-                             int pe) {
-  if (bytes == 0) return;
-  copy<Source::near, kScope>(at(state, dest, bytes, pe), source, bytes);
-}
-
-// The source may be written again after it, by all of them: the others have read their shares.
+// Those who do it together meet before it, so that each may have written a part of the source, and
+// after it, so that each may write the source again, or fence and signal for all. Programs rely on
+// both, also for what need not be complete before quiet(): NVSHMEM does so.
 template <Scope kScope>
 PENSTOCK_DEVICE void put(const SymmState& state, void* dest, const void* source, uint64_t bytes,
                          int pe) {
-  put_nbi<kScope>(state, dest, source, bytes, pe);
   Company<kScope>::meet();
-}
-
-template <Scope kScope>
-PENSTOCK_DEVICE void get_nbi(const SymmState& state, void* dest, const void* source, uint64_t bytes,
-                             int pe) {
-  if (bytes == 0) return;
-  copy<Source::far, kScope>(dest, at(state, source, bytes, pe), bytes);
+  if (bytes != 0) copy<Source::near, kScope>(at(state, dest, bytes, pe), source, bytes);
+  Company<kScope>::meet();
 }
 
 // All of it is there after it, for all of them.
 template <Scope kScope>
 PENSTOCK_DEVICE void get(const SymmState& state, void* dest, const void* source, uint64_t bytes,
                          int pe) {
-  get_nbi<kScope>(state, dest, source, bytes, pe);
+  Company<kScope>::meet();
+  if (bytes != 0) copy<Source::far, kScope>(dest, at(state, source, bytes, pe), bytes);
   Company<kScope>::meet();
 }
 
@@ -49,6 +37,7 @@ PENSTOCK_DEVICE uint64_t reach(int64_t stride, uint64_t count, uint64_t element_
 template <Scope kScope, class T>
 PENSTOCK_DEVICE void iput(const SymmState& state, T* dest, const T* source, Strides strides,
                           uint64_t count, int pe) {
+  Company<kScope>::meet();
   if (count != 0) {
     T* const there = at(state, dest, reach(strides.to, count, sizeof(T)), pe);
     copy_strided<Source::near, kScope>(there, source, strides, count);
@@ -59,6 +48,7 @@ PENSTOCK_DEVICE void iput(const SymmState& state, T* dest, const T* source, Stri
 template <Scope kScope, class T>
 PENSTOCK_DEVICE void iget(const SymmState& state, T* dest, const T* source, Strides strides,
                           uint64_t count, int pe) {
+  Company<kScope>::meet();
   if (count != 0) {
     const T* const there = at(state, source, reach(strides.from, count, sizeof(T)), pe);
     copy_strided<Source::far, kScope>(dest, there, strides, count);

@@ -1,6 +1,6 @@
 // What the programs made by programs.py are of: a kernel for each function, which prepares its
-// memory, calls the function and looks at what became of it. Kernels are of one block of 64 threads,
-// and run on all PEs at the same time.
+// memory, calls the function and looks at what became of it. Kernels are of one block of 64
+// threads, and run on all PEs at the same time.
 #pragma once
 
 // What one form of a macro needs another one does not.
@@ -8,12 +8,11 @@
 
 #include <nvshmem.h>
 #include <nvshmemx.h>
-
 #include <stdint.h>
 
 struct Memory {
-  char* dest;    // symmetric, 4 KiB, zeros
-  char* source;  // the same
+  char* dest;        // symmetric, 4 KiB, zeros
+  char* source;      // the same
   uint64_t* signal;  // symmetric, 0
   int* wrong;        // what was not as expected; in GPU memory
   int me;
@@ -66,7 +65,8 @@ struct Try {
   T* source;
 
   __device__ explicit Try(const Memory& given)
-      : memory(given), dest(reinterpret_cast<T*>(given.dest)),
+      : memory(given),
+        dest(reinterpret_cast<T*>(given.dest)),
         source(reinterpret_cast<T*>(given.source)) {}
 
   // This PE's elements from `at` on.
@@ -101,99 +101,113 @@ struct Try {
 #define TRY(NAME, T) __global__ void try_##NAME(Memory memory)
 #define CALLED(WHO) if (calls(WHO))
 
-#define TRY_put(NAME, T, WHO)                               \
-  TRY(NAME, T) {                                            \
-    Try<T> t(memory);                                       \
-    t.fill(t.source, kElements);                            \
+#define TRY_put(NAME, T, WHO)                                    \
+  TRY(NAME, T) {                                                 \
+    Try<T> t(memory);                                            \
+    t.fill(t.source, kElements);                                 \
     CALLED(WHO) NAME(t.dest, t.source, kElements, memory.right); \
-    t.finish();                                             \
-    t.expect(t.dest, memory.left, kElements);               \
+    t.finish();                                                  \
+    t.expect(t.dest, memory.left, kElements);                    \
   }
 #define TRY_put_nbi TRY_put
-#define TRY_get(NAME, T, WHO)                               \
-  TRY(NAME, T) {                                            \
-    Try<T> t(memory);                                       \
-    t.fill(t.source, kElements);                            \
+#define TRY_get(NAME, T, WHO)                                    \
+  TRY(NAME, T) {                                                 \
+    Try<T> t(memory);                                            \
+    t.fill(t.source, kElements);                                 \
     CALLED(WHO) NAME(t.dest, t.source, kElements, memory.right); \
-    t.finish();                                             \
-    t.expect(t.dest, memory.right, kElements);              \
+    t.finish();                                                  \
+    t.expect(t.dest, memory.right, kElements);                   \
   }
 #define TRY_get_nbi TRY_get
-#define TRY_iput(NAME, T, WHO)                                     \
-  TRY(NAME, T) {                                                   \
-    Try<T> t(memory);                                              \
-    t.fill(t.source, 2);                                           \
-    CALLED(WHO) NAME(t.dest, t.source, 3, 1, 2, memory.right);     \
-    t.finish();                                                    \
-    t.expect(t.dest, memory.left, 1);                              \
-    t.expect(t.dest + 3, memory.left, 1, 1);                       \
+#define TRY_iput(NAME, T, WHO)                                 \
+  TRY(NAME, T) {                                               \
+    Try<T> t(memory);                                          \
+    t.fill(t.source, 2);                                       \
+    CALLED(WHO) NAME(t.dest, t.source, 3, 1, 2, memory.right); \
+    t.finish();                                                \
+    t.expect(t.dest, memory.left, 1);                          \
+    t.expect(t.dest + 3, memory.left, 1, 1);                   \
   }
-#define TRY_iget(NAME, T, WHO)                                     \
-  TRY(NAME, T) {                                                   \
-    Try<T> t(memory);                                              \
-    t.fill(t.source, 4);                                           \
-    CALLED(WHO) NAME(t.dest, t.source, 1, 3, 2, memory.right);     \
-    t.finish();                                                    \
-    t.expect(t.dest, memory.right, 1);                             \
-    t.expect(t.dest + 1, memory.right, 1, 3);                      \
+#define TRY_iget(NAME, T, WHO)                                 \
+  TRY(NAME, T) {                                               \
+    Try<T> t(memory);                                          \
+    t.fill(t.source, 4);                                       \
+    CALLED(WHO) NAME(t.dest, t.source, 1, 3, 2, memory.right); \
+    t.finish();                                                \
+    t.expect(t.dest, memory.right, 1);                         \
+    t.expect(t.dest + 1, memory.right, 1, 3);                  \
   }
-#define TRY_p(NAME, T, WHO)                                                \
-  TRY(NAME, T) {                                                           \
-    Try<T> t(memory);                                                      \
-    CALLED(WHO) NAME(t.dest, value_of<T>(memory.me, 0), memory.right);     \
-    t.finish();                                                            \
-    t.expect(t.dest, memory.left, 1);                                      \
+#define TRY_p(NAME, T, WHO)                                            \
+  TRY(NAME, T) {                                                       \
+    Try<T> t(memory);                                                  \
+    CALLED(WHO) NAME(t.dest, value_of<T>(memory.me, 0), memory.right); \
+    t.finish();                                                        \
+    t.expect(t.dest, memory.left, 1);                                  \
   }
-#define TRY_g(NAME, T, WHO)                                                            \
-  TRY(NAME, T) {                                                                       \
-    Try<T> t(memory);                                                                  \
-    t.fill(t.source, 1);                                                               \
-    CALLED(WHO) t.expect_one(NAME(t.source, memory.right), value_of<T>(memory.right, 0)); \
-    t.finish();                                                                        \
-  }
-#define TRY_put_signal(NAME, T, WHO)                                                      \
+#define TRY_g(NAME, T, WHO)                                                               \
   TRY(NAME, T) {                                                                          \
     Try<T> t(memory);                                                                     \
-    t.fill(t.source, kElements);                                                          \
-    CALLED(WHO) NAME(t.dest, t.source, kElements, memory.signal, 3, NVSHMEM_SIGNAL_ADD, memory.right); \
-    if (threadIdx.x == 0 && nvshmem_signal_wait_until(memory.signal, NVSHMEM_CMP_EQ, 3) != 3) wrong(memory); \
-    __syncthreads();                                                                      \
-    if (threadIdx.x == 0) {                                                               \
-      for (int i = 0; i < kElements; ++i) t.expect_one(t.dest[i], value_of<T>(memory.left, i)); \
-    }                                                                                     \
+    t.fill(t.source, 1);                                                                  \
+    CALLED(WHO) t.expect_one(NAME(t.source, memory.right), value_of<T>(memory.right, 0)); \
     t.finish();                                                                           \
+  }
+#define TRY_put_signal(NAME, T, WHO)                                                            \
+  TRY(NAME, T) {                                                                                \
+    Try<T> t(memory);                                                                           \
+    t.fill(t.source, kElements);                                                                \
+    CALLED(WHO)                                                                                 \
+    NAME(t.dest, t.source, kElements, memory.signal, 3, NVSHMEM_SIGNAL_ADD, memory.right);      \
+    if (threadIdx.x == 0 && nvshmem_signal_wait_until(memory.signal, NVSHMEM_CMP_EQ, 3) != 3)   \
+      wrong(memory);                                                                            \
+    __syncthreads();                                                                            \
+    if (threadIdx.x == 0) {                                                                     \
+      for (int i = 0; i < kElements; ++i) t.expect_one(t.dest[i], value_of<T>(memory.left, i)); \
+    }                                                                                           \
+    t.finish();                                                                                 \
   }
 
 // ---- atomic operations: on the right one's word, which holds 5 ----
 
-#define TRY_atomic(NAME, T, WHO, CALL, AFTER)                                  \
-  TRY(NAME, T) {                                                               \
-    Try<T> t(memory);                                                          \
-    const T before = static_cast<T>(5);                                        \
-    const T operand = static_cast<T>(3);                                       \
-    if (threadIdx.x == 0) t.dest[0] = before;                                  \
-    meet_all();                                                                \
-    CALLED(WHO) { CALL; }                                                      \
-    t.finish();                                                                \
-    t.expect_here(static_cast<T>(AFTER));                                      \
-    (void)operand;                                                             \
+#define TRY_atomic(NAME, T, WHO, CALL, AFTER) \
+  TRY(NAME, T) {                              \
+    Try<T> t(memory);                         \
+    const T before = static_cast<T>(5);       \
+    const T operand = static_cast<T>(3);      \
+    if (threadIdx.x == 0) t.dest[0] = before; \
+    meet_all();                               \
+    CALLED(WHO) {                             \
+      CALL;                                   \
+    }                                         \
+    t.finish();                               \
+    t.expect_here(static_cast<T>(AFTER));     \
+    (void)operand;                            \
   }
 #define SEEN(CALL) t.expect_one(CALL, before)
 #define TRY_atomic_fetch(NAME, T, WHO) TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, memory.right)), 5)
-#define TRY_atomic_set(NAME, T, WHO) TRY_atomic(NAME, T, WHO, NAME(t.dest, operand, memory.right), 3)
-#define TRY_atomic_swap(NAME, T, WHO) TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, operand, memory.right)), 3)
+#define TRY_atomic_set(NAME, T, WHO) \
+  TRY_atomic(NAME, T, WHO, NAME(t.dest, operand, memory.right), 3)
+#define TRY_atomic_swap(NAME, T, WHO) \
+  TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, operand, memory.right)), 3)
 #define TRY_atomic_compare_swap(NAME, T, WHO) \
   TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, before, operand, memory.right)), 3)
-#define TRY_atomic_fetch_inc(NAME, T, WHO) TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, memory.right)), 6)
+#define TRY_atomic_fetch_inc(NAME, T, WHO) \
+  TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, memory.right)), 6)
 #define TRY_atomic_inc(NAME, T, WHO) TRY_atomic(NAME, T, WHO, NAME(t.dest, memory.right), 6)
-#define TRY_atomic_fetch_add(NAME, T, WHO) TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, operand, memory.right)), 8)
-#define TRY_atomic_add(NAME, T, WHO) TRY_atomic(NAME, T, WHO, NAME(t.dest, operand, memory.right), 8)
-#define TRY_atomic_fetch_and(NAME, T, WHO) TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, operand, memory.right)), 1)
-#define TRY_atomic_and(NAME, T, WHO) TRY_atomic(NAME, T, WHO, NAME(t.dest, operand, memory.right), 1)
-#define TRY_atomic_fetch_or(NAME, T, WHO) TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, operand, memory.right)), 7)
+#define TRY_atomic_fetch_add(NAME, T, WHO) \
+  TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, operand, memory.right)), 8)
+#define TRY_atomic_add(NAME, T, WHO) \
+  TRY_atomic(NAME, T, WHO, NAME(t.dest, operand, memory.right), 8)
+#define TRY_atomic_fetch_and(NAME, T, WHO) \
+  TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, operand, memory.right)), 1)
+#define TRY_atomic_and(NAME, T, WHO) \
+  TRY_atomic(NAME, T, WHO, NAME(t.dest, operand, memory.right), 1)
+#define TRY_atomic_fetch_or(NAME, T, WHO) \
+  TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, operand, memory.right)), 7)
 #define TRY_atomic_or(NAME, T, WHO) TRY_atomic(NAME, T, WHO, NAME(t.dest, operand, memory.right), 7)
-#define TRY_atomic_fetch_xor(NAME, T, WHO) TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, operand, memory.right)), 6)
-#define TRY_atomic_xor(NAME, T, WHO) TRY_atomic(NAME, T, WHO, NAME(t.dest, operand, memory.right), 6)
+#define TRY_atomic_fetch_xor(NAME, T, WHO) \
+  TRY_atomic(NAME, T, WHO, SEEN(NAME(t.dest, operand, memory.right)), 6)
+#define TRY_atomic_xor(NAME, T, WHO) \
+  TRY_atomic(NAME, T, WHO, NAME(t.dest, operand, memory.right), 6)
 
 // ---- waits: for words 0 and 2 of three, of which the second does not count ----
 
@@ -204,39 +218,52 @@ __device__ void send_two(Try<T>& t) {
   for (int i = 0; i < 3; i += 2) *reinterpret_cast<volatile T*>(there + i) = values[i];
 }
 
-#define TRY_wait(NAME, T, CALL)                        \
-  TRY(NAME, T) {                                       \
-    Try<T> t(memory);                                  \
-    const int status[3] = {0, 1, 0};                   \
+#define TRY_wait(NAME, T, CALL)                                              \
+  TRY(NAME, T) {                                                             \
+    Try<T> t(memory);                                                        \
+    const int status[3] = {0, 1, 0};                                         \
     T values[3] = {static_cast<T>(7), static_cast<T>(0), static_cast<T>(9)}; \
-    size_t indices[3] = {9, 9, 9};                     \
-    size_t found = 0;                                  \
-    if (threadIdx.x == 0) {                            \
-      send_two(t);                                     \
-      CALL;                                            \
-    }                                                  \
-    meet_all();                                        \
-    (void)status, (void)values, (void)indices, (void)found; \
+    size_t indices[3] = {9, 9, 9};                                           \
+    size_t found = 0;                                                        \
+    if (threadIdx.x == 0) {                                                  \
+      send_two(t);                                                           \
+      CALL;                                                                  \
+    }                                                                        \
+    meet_all();                                                              \
+    (void)status, (void)values, (void)indices, (void)found;                  \
   }
-#define SOME(CALL) found = CALL; if (found == 0 || found > 2 || (indices[0] != 0 && indices[0] != 2)) wrong(memory)
-#define ANY(CALL) found = CALL; if (found != 0 && found != 2) wrong(memory)
-#define UNTIL(CONDITION) while (!(CONDITION)) {}
+#define SOME(CALL) \
+  found = CALL;    \
+  if (found == 0 || found > 2 || (indices[0] != 0 && indices[0] != 2)) wrong(memory)
+#define ANY(CALL) \
+  found = CALL;   \
+  if (found != 0 && found != 2) wrong(memory)
+#define UNTIL(CONDITION) \
+  while (!(CONDITION)) { \
+  }
 #define TRY_wait_until(NAME, T, WHO) TRY_wait(NAME, T, NAME(t.dest, NVSHMEM_CMP_EQ, values[0]))
-#define TRY_wait_until_all(NAME, T, WHO) TRY_wait(NAME, T, NAME(t.dest, 3, status, NVSHMEM_CMP_GE, values[0]))
-#define TRY_wait_until_any(NAME, T, WHO) TRY_wait(NAME, T, ANY(NAME(t.dest, 3, status, NVSHMEM_CMP_GT, values[1])))
+#define TRY_wait_until_all(NAME, T, WHO) \
+  TRY_wait(NAME, T, NAME(t.dest, 3, status, NVSHMEM_CMP_GE, values[0]))
+#define TRY_wait_until_any(NAME, T, WHO) \
+  TRY_wait(NAME, T, ANY(NAME(t.dest, 3, status, NVSHMEM_CMP_GT, values[1])))
 #define TRY_wait_until_some(NAME, T, WHO) \
   TRY_wait(NAME, T, SOME(NAME(t.dest, 3, indices, status, NVSHMEM_CMP_NE, values[1])))
-#define TRY_wait_until_all_vector(NAME, T, WHO) TRY_wait(NAME, T, NAME(t.dest, 3, status, NVSHMEM_CMP_EQ, values))
-#define TRY_wait_until_any_vector(NAME, T, WHO) TRY_wait(NAME, T, ANY(NAME(t.dest, 3, status, NVSHMEM_CMP_EQ, values)))
+#define TRY_wait_until_all_vector(NAME, T, WHO) \
+  TRY_wait(NAME, T, NAME(t.dest, 3, status, NVSHMEM_CMP_EQ, values))
+#define TRY_wait_until_any_vector(NAME, T, WHO) \
+  TRY_wait(NAME, T, ANY(NAME(t.dest, 3, status, NVSHMEM_CMP_EQ, values)))
 #define TRY_wait_until_some_vector(NAME, T, WHO) \
   TRY_wait(NAME, T, SOME(NAME(t.dest, 3, indices, status, NVSHMEM_CMP_EQ, values)))
 #define TRY_test(NAME, T, WHO) TRY_wait(NAME, T, UNTIL(NAME(t.dest, NVSHMEM_CMP_EQ, values[0])))
-#define TRY_test_all(NAME, T, WHO) TRY_wait(NAME, T, UNTIL(NAME(t.dest, 3, status, NVSHMEM_CMP_GE, values[0])))
+#define TRY_test_all(NAME, T, WHO) \
+  TRY_wait(NAME, T, UNTIL(NAME(t.dest, 3, status, NVSHMEM_CMP_GE, values[0])))
 #define TRY_test_any(NAME, T, WHO) \
   TRY_wait(NAME, T, UNTIL((found = NAME(t.dest, 3, status, NVSHMEM_CMP_GT, values[1])) != SIZE_MAX))
 #define TRY_test_some(NAME, T, WHO) \
-  TRY_wait(NAME, T, UNTIL((found = NAME(t.dest, 3, indices, status, NVSHMEM_CMP_NE, values[1])) == 2))
-#define TRY_test_all_vector(NAME, T, WHO) TRY_wait(NAME, T, UNTIL(NAME(t.dest, 3, status, NVSHMEM_CMP_EQ, values)))
+  TRY_wait(NAME, T,                 \
+           UNTIL((found = NAME(t.dest, 3, indices, status, NVSHMEM_CMP_NE, values[1])) == 2))
+#define TRY_test_all_vector(NAME, T, WHO) \
+  TRY_wait(NAME, T, UNTIL(NAME(t.dest, 3, status, NVSHMEM_CMP_EQ, values)))
 #define TRY_test_any_vector(NAME, T, WHO) \
   TRY_wait(NAME, T, UNTIL((found = NAME(t.dest, 3, status, NVSHMEM_CMP_EQ, values)) != SIZE_MAX))
 #define TRY_test_some_vector(NAME, T, WHO) \
@@ -244,29 +271,30 @@ __device__ void send_two(Try<T>& t) {
 
 // ---- collective operations ----
 
-#define TRY_broadcast(NAME, T, WHO)                                                              \
-  TRY(NAME, T) {                                                                                 \
-    Try<T> t(memory);                                                                            \
-    t.fill(t.source, kElements);                                                                 \
-    CALLED(WHO) if (NAME(NVSHMEM_TEAM_WORLD, t.dest, t.source, kElements, memory.pes - 1) != 0) wrong(memory); \
-    __syncthreads();                                                                             \
-    t.expect(t.dest, memory.pes - 1, kElements);                                                 \
+#define TRY_broadcast(NAME, T, WHO)                                                                \
+  TRY(NAME, T) {                                                                                   \
+    Try<T> t(memory);                                                                              \
+    t.fill(t.source, kElements);                                                                   \
+    CALLED(WHO)                                                                                    \
+    if (NAME(NVSHMEM_TEAM_WORLD, t.dest, t.source, kElements, memory.pes - 1) != 0) wrong(memory); \
+    __syncthreads();                                                                               \
+    t.expect(t.dest, memory.pes - 1, kElements);                                                   \
   }
-#define TRY_fcollect(NAME, T, WHO)                                                               \
-  TRY(NAME, T) {                                                                                 \
-    Try<T> t(memory);                                                                            \
-    t.fill(t.source, 3);                                                                         \
-    CALLED(WHO) if (NAME(NVSHMEM_TEAM_WORLD, t.dest, t.source, 3) != 0) wrong(memory);           \
-    __syncthreads();                                                                             \
-    for (int i = 0; i < memory.pes; ++i) t.expect(t.dest + 3 * i, i, 3);                         \
+#define TRY_fcollect(NAME, T, WHO)                                                     \
+  TRY(NAME, T) {                                                                       \
+    Try<T> t(memory);                                                                  \
+    t.fill(t.source, 3);                                                               \
+    CALLED(WHO) if (NAME(NVSHMEM_TEAM_WORLD, t.dest, t.source, 3) != 0) wrong(memory); \
+    __syncthreads();                                                                   \
+    for (int i = 0; i < memory.pes; ++i) t.expect(t.dest + 3 * i, i, 3);               \
   }
-#define TRY_alltoall(NAME, T, WHO)                                                               \
-  TRY(NAME, T) {                                                                                 \
-    Try<T> t(memory);                                                                            \
-    t.fill(t.source, 2 * memory.pes);                                                            \
-    CALLED(WHO) if (NAME(NVSHMEM_TEAM_WORLD, t.dest, t.source, 2) != 0) wrong(memory);           \
-    __syncthreads();                                                                             \
-    for (int i = 0; i < memory.pes; ++i) t.expect(t.dest + 2 * i, i, 2, 2 * memory.me);          \
+#define TRY_alltoall(NAME, T, WHO)                                                      \
+  TRY(NAME, T) {                                                                        \
+    Try<T> t(memory);                                                                   \
+    t.fill(t.source, 2 * memory.pes);                                                   \
+    CALLED(WHO) if (NAME(NVSHMEM_TEAM_WORLD, t.dest, t.source, 2) != 0) wrong(memory);  \
+    __syncthreads();                                                                    \
+    for (int i = 0; i < memory.pes; ++i) t.expect(t.dest + 2 * i, i, 2, 2 * memory.me); \
   }
 
 // Elements are 1 and 2 in turn, so that products of 8 PEs fit a byte; `count` of them so that each
@@ -288,28 +316,28 @@ __device__ void expect_reduced(Try<T>& t, int count, int first, Combine combine)
   }
   meet_all();
 }
-#define TRY_reduce(NAME, T, WHO, COMBINE)                                                        \
-  TRY(NAME, T) {                                                                                 \
-    Try<T> t(memory);                                                                            \
-    const int counts[] = {3, 64, 117};                                                           \
-    for (int count : counts) {                                                                   \
-      if (threadIdx.x == 0) {                                                                    \
-        for (int i = 0; i < count; ++i) t.source[i] = small<T>(memory.me, i);                    \
-      }                                                                                          \
-      meet_all();                                                                                \
-      CALLED(WHO) if (NAME(NVSHMEM_TEAM_WORLD, t.dest, t.source, count) != 0) wrong(memory);     \
-      __syncthreads();                                                                           \
-      expect_reduced(t, count, 0, [](int a, int b) { return COMBINE; });                         \
-    }                                                                                            \
+#define TRY_reduce(NAME, T, WHO, COMBINE)                                                    \
+  TRY(NAME, T) {                                                                             \
+    Try<T> t(memory);                                                                        \
+    const int counts[] = {3, 64, 117};                                                       \
+    for (int count : counts) {                                                               \
+      if (threadIdx.x == 0) {                                                                \
+        for (int i = 0; i < count; ++i) t.source[i] = small<T>(memory.me, i);                \
+      }                                                                                      \
+      meet_all();                                                                            \
+      CALLED(WHO) if (NAME(NVSHMEM_TEAM_WORLD, t.dest, t.source, count) != 0) wrong(memory); \
+      __syncthreads();                                                                       \
+      expect_reduced(t, count, 0, [](int a, int b) { return COMBINE; });                     \
+    }                                                                                        \
   }
-#define TRY_reducescatter(NAME, T, WHO, COMBINE)                                                 \
-  TRY(NAME, T) {                                                                                 \
-    Try<T> t(memory);                                                                            \
-    if (threadIdx.x == 0) {                                                                      \
-      for (int i = 0; i < 5 * memory.pes; ++i) t.source[i] = small<T>(memory.me, i);             \
-    }                                                                                            \
-    meet_all();                                                                                  \
-    CALLED(WHO) if (NAME(NVSHMEM_TEAM_WORLD, t.dest, t.source, 5) != 0) wrong(memory);           \
-    __syncthreads();                                                                             \
-    expect_reduced(t, 5, 5 * memory.me, [](int a, int b) { return COMBINE; });                   \
+#define TRY_reducescatter(NAME, T, WHO, COMBINE)                                       \
+  TRY(NAME, T) {                                                                       \
+    Try<T> t(memory);                                                                  \
+    if (threadIdx.x == 0) {                                                            \
+      for (int i = 0; i < 5 * memory.pes; ++i) t.source[i] = small<T>(memory.me, i);   \
+    }                                                                                  \
+    meet_all();                                                                        \
+    CALLED(WHO) if (NAME(NVSHMEM_TEAM_WORLD, t.dest, t.source, 5) != 0) wrong(memory); \
+    __syncthreads();                                                                   \
+    expect_reduced(t, 5, 5 * memory.me, [](int a, int b) { return COMBINE; });         \
   }

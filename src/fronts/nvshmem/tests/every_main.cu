@@ -6,15 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define EVERY(PART)                   \
-  extern const Tried tried_##PART[];  \
-  extern const int tried_##PART##_count;
-EVERY(memory)
-EVERY(words)
-EVERY(collectives)
-EVERY(reduces)
-EVERY(reducescatters)
-
 namespace {
 
 constexpr size_t kBytes = 4096;
@@ -69,8 +60,8 @@ int main() {
   memory.left = (memory.me + memory.pes - 1) % memory.pes;
   int failed = 0;
   int count = 0;
-#define RUN(PART)                                                       \
-  failed += run(tried_##PART, tried_##PART##_count, memory, stream);    \
+#define RUN(PART)                                                    \
+  failed += run(tried_##PART, tried_##PART##_count, memory, stream); \
   count += tried_##PART##_count;
   RUN(memory)
   RUN(words)

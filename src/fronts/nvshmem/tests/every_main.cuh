@@ -1,4 +1,4 @@
-// How the programs of programs.py are run: the kernels of one file, one after the other.
+// What the sources of programs.py tell the program that runs them: the kernels of one file.
 #pragma once
 
 struct Memory;
@@ -7,3 +7,13 @@ struct Tried {
   const char* name;
   void (*kernel)(Memory);
 };
+
+#define EVERY(PART)                  \
+  extern const Tried tried_##PART[]; \
+  extern const int tried_##PART##_count;
+EVERY(memory)
+EVERY(words)
+EVERY(collectives)
+EVERY(reduces)
+EVERY(reducescatters)
+#undef EVERY

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Compiles programs against the headers: host functions by plain compilers of C and C++, kernels by nvcc with and without
+relocatable device code. Ends with 77 where there is no CUDA to compile with.
+
+--every compiles every device function with every type, too: minutes.
+"""
+
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+EVERY = ["memory", "words", "collectives", "reduces", "reducescatters"]
+HERE = pathlib.Path(__file__).resolve().parent
+EXAMPLE = HERE.parents[3] / "examples" / "nvshmem_ring.cu"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nvcc", default="")
+    parser.add_argument("--cuda-include", default="")
+    parser.add_argument("--cc", required=True)
+    parser.add_argument("--cxx", required=True)
+    parser.add_argument("--made", required=True, type=pathlib.Path, help="where generate.py has written")
+    parser.add_argument("--include", action="append", default=[])
+    parser.add_argument("--every", action="store_true")
+    arguments = parser.parse_args()
+    if not arguments.nvcc or not arguments.cuda_include:
+        print("NVSHMEM's headers were not compiled: there is no CUDA here")
+        return SKIPPED
+    made = arguments.made
+    includes = [f"-I{path}" for path in [made / "include", HERE, *arguments.include]]
+    host = ["-Wall", "-Wextra", "-Werror", f"-isystem{arguments.cuda_include}", *includes, "-c"]
+    kernels = [arguments.nvcc, "-ccbin", arguments.cxx, "-Werror", "all-warnings", "-Xcompiler=-Wall", *includes]
+    calls = [
+        [arguments.cc, "-std=c11", "-pedantic", *host, made / "every_host_function.c"],
+        [arguments.cxx, "-std=c++14", *host, made / "every_host_function.cc"],
+        [*kernels, "-std=c++14", "-arch=sm_80", "-c", EXAMPLE],
+        [*kernels, "-std=c++17", "-arch=sm_90", "-rdc=true", "-c", EXAMPLE],
+        [*kernels, "-std=c++17", "-arch=sm_90", "-ptx", made / "every_words.cu"],
+    ]
+    if arguments.every:
+        calls += [[*kernels, "-std=c++17", "-arch=sm_90", f"-rdc={rdc}", "-c", made / f"every_{part}.cu"]
+                  for part in EVERY for rdc in ("false", "true")]
+    failed = 0
+    with tempfile.TemporaryDirectory() as directory:
+        for call in calls:
+            command = [str(word) for word in call] + ["-o", directory + "/out"]
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            if result.returncode != 0:
+                print(" ".join(command), result.stdout, result.stderr, sep="\n")
+                failed += 1
+    print(f"{len(calls)} compiled, {failed} with errors")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

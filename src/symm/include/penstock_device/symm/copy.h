@@ -18,26 +18,56 @@ constexpr uint32_t kSymmInFlight = 8;       // words of each thread of a warp or
 constexpr uint32_t kSymmInFlightAlone = 4;  // of a thread alone
 constexpr uint32_t kSymmTilesAhead = 4;     // tiles of 4 KiB: the latency of memory over that of L2
 
-// What is far is read past the caches: an address may hold other bytes than when this GPU read it
-// last, and a program may poll with gets.
-enum class Source { near, far };
+// Where the source stands. Bytes of another PE may be kept in this processor's cache until the next
+// acquire, fence or kernel, as the program's own are; but a thread that gets a word or two may be
+// polling, and must see that they change.
+enum class Source { near, far, polled };
 
 template <Source kSource>
-struct Loads;
-template <>
-struct Loads<Source::near> {
+struct Loads {
   template <class T>
   static PENSTOCK_DEVICE T load(const T* from) {
     return load_weak(from);
   }
 };
 template <>
-struct Loads<Source::far> {
+struct Loads<Source::polled> {
   template <class T>
   static PENSTOCK_DEVICE T load(const T* from) {
     return load_system(from);
   }
 };
+
+template <Source kSource, class T>
+PENSTOCK_DEVICE void copy_one(T* to, const T* from) {
+  store_weak(to, Loads<kSource>::load(from));
+}
+
+// By one thread, each time the widest word that fits, up to 8 bytes: for what is left of a range.
+template <Source kSource>
+PENSTOCK_DEVICE void copy_alone(char* to, const char* from, uint64_t bytes) {
+  PENSTOCK_NOT_UNROLLED
+  while (bytes != 0) {
+    const auto unaligned =
+        static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from));
+    uint32_t step = 1;
+    if (bytes >= 8 && unaligned % 8 == 0) {
+      copy_one<kSource>(reinterpret_cast<uint64_t*>(to), reinterpret_cast<const uint64_t*>(from));
+      step = 8;
+    } else if (bytes >= 4 && unaligned % 4 == 0) {
+      copy_one<kSource>(reinterpret_cast<uint32_t*>(to), reinterpret_cast<const uint32_t*>(from));
+      step = 4;
+    } else if (bytes >= 2 && unaligned % 2 == 0) {
+      copy_one<kSource>(reinterpret_cast<uint16_t*>(to), reinterpret_cast<const uint16_t*>(from));
+      step = 2;
+    } else {
+      copy_one<kSource>(reinterpret_cast<uint8_t*>(to), reinterpret_cast<const uint8_t*>(from));
+    }
+    to += step;
+    from += step;
+    bytes -= step;
+  }
+}
 
 // How copies are dealt out: in tiles of 8 rows, a row being a word of each lane. Within a tile
 // every distance is known when it is compiled, so that addresses need no registers.
@@ -105,15 +135,28 @@ PENSTOCK_DEVICE void copy_as(char* to, const char* from, uint64_t bytes, Share s
   uint64_t head = (0 - static_cast<uint64_t>(reinterpret_cast<uintptr_t>(to))) % sizeof(T);
   if (head > bytes) head = bytes;
   const uint64_t words = (bytes - head) / sizeof(T);
-  copy_tiles<kSource, kAhead, kLanes>(reinterpret_cast<T*>(to + head),
-                                      reinterpret_cast<const T*>(from + head), words, share);
+  T* const to_words = reinterpret_cast<T*>(to + head);
+  const T* const from_words = reinterpret_cast<const T*>(from + head);
+  if (kLanes > 1 && words <= share.step * kLanes) {
+    // A word for each lane of all: nothing but its load and its store.
+    const uint64_t index = share.tile * kLanes + share.lane;
+    if (index < words) copy_one<kSource>(to_words + index, from_words + index);
+  } else {
+    copy_tiles<kSource, kAhead, kLanes>(to_words, from_words, words, share);
+  }
   const auto rest = static_cast<uint32_t>(bytes - words * sizeof(T));
   if (rest == 0 || share.tile != 0) return;
-  PENSTOCK_NOT_UNROLLED
-  for (uint32_t i = share.lane; i < rest; i += kLanes) {
-    const uint64_t at = i < head ? i : i + words * sizeof(T);
-    store_weak(reinterpret_cast<uint8_t*>(to + at),
-               Loads<kSource>::load(reinterpret_cast<const uint8_t*>(from + at)));
+  if (kLanes == 1) {
+    copy_alone<kSource>(to, from, head);
+    copy_alone<kSource>(to + head + words * sizeof(T), from + head + words * sizeof(T),
+                        rest - head);
+  } else {
+    PENSTOCK_NOT_UNROLLED
+    for (uint32_t i = share.lane; i < rest; i += kLanes) {
+      const uint64_t at = i < head ? i : i + words * sizeof(T);
+      copy_one<kSource>(reinterpret_cast<uint8_t*>(to + at),
+                        reinterpret_cast<const uint8_t*>(from + at));
+    }
   }
 }
 
@@ -175,8 +218,15 @@ PENSTOCK_DEVICE void copy_part(void* to, const void* from, uint64_t bytes, PartO
                                                                                     share);
 }
 
+constexpr uint64_t kPolledBytes = 16;
+
 template <Source kSource, Scope kScope>
 PENSTOCK_DEVICE void copy(void* to, const void* from, uint64_t bytes) {
+  if (kScope == Scope::thread && bytes <= kPolledBytes) {
+    copy_alone<kSource == Source::far ? Source::polled : kSource>(
+        static_cast<char*>(to), static_cast<const char*>(from), bytes);
+    return;
+  }
   copy_part<kSource, kScope>(to, from, bytes, {0, 1});
 }
 

@@ -94,6 +94,10 @@ Outcome<std::vector<Brought>> Member::exchange(const Meeting& meeting, const Bri
 const std::atomic<uint32_t>& Member::trouble() const {
   return impl_->trouble();
 }
+
+const std::atomic<uint32_t>& Member::departures() const {
+  return impl_->departures();
+}
 std::vector<End> Member::ends() const {
   return impl_->ends();
 }

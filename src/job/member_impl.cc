@@ -341,6 +341,7 @@ void Member::Impl::take_brought(Waiter& waiter, Frame& frame) {
 void Member::Impl::take_ended(const EndedBody& ended) {
   for (const End& end : ended.ends) note(end);
   for (const uint32_t rank : ended.left) ended_[rank].store(1, std::memory_order_release);
+  if (!ended.left.empty()) departures_.fetch_add(1, std::memory_order_release);
 }
 
 void Member::Impl::note(const End& end) {

@@ -31,6 +31,7 @@ class Member::Impl {
   uint32_t node_of(uint32_t rank) const;
   Outcome<std::vector<Brought>> exchange(const Meeting& meeting, const Bring& bring, Time deadline);
   const std::atomic<uint32_t>& trouble() const { return trouble_; }
+  const std::atomic<uint32_t>& departures() const { return departures_; }
   std::vector<End> ends() const;
   bool has_ended(uint32_t rank) const;
   void leave();
@@ -65,6 +66,7 @@ class Member::Impl {
   std::vector<uint32_t> node_of_;
   const pid_t process_ = ::getpid();
   std::atomic<uint32_t> trouble_{0};
+  std::atomic<uint32_t> departures_{0};
   std::vector<std::atomic<uint8_t>> ended_;
 
   mutable std::mutex mutex_;

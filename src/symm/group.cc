@@ -1,3 +1,4 @@
+#include "limits.h"
 #include "mapped.h"
 
 #include <algorithm>
@@ -61,21 +62,38 @@ Fault Group::fault_of(const void* symmetric, uint64_t bytes, uint32_t pe) const 
 }
 
 std::optional<uint32_t> Group::first_gone() const {
-  if (member_.trouble().load(std::memory_order_acquire) == 0) return std::nullopt;
   for (const job::End& end : member_.ends()) {
     const uint32_t pe = index_among(ranks_, end.rank);
     if (pe < size_ && ranks_[pe] == end.rank) return pe;
+  }
+  if (left_at_.load(std::memory_order_relaxed) == kNotLeft) return std::nullopt;
+  for (uint32_t pe = 0; pe < size_; ++pe) {
+    if (member_.has_ended(ranks_[pe])) return pe;
   }
   return std::nullopt;
 }
 
 Status Group::is_there() {
+  if (member_.departures().load(std::memory_order_acquire) != 0 && has_been_left())
+    return Code::peer_gone;
   if (member_.trouble().load(std::memory_order_acquire) == 0) return {};
   if (first_gone()) return Code::peer_gone;
   for (const job::End& end : member_.ends()) {
     if (end.how == job::How::aborted) return Code::cancelled;
   }
   return {};
+}
+
+// The time counts from the first question after one of its PEs has left.
+bool Group::has_been_left() {
+  const engine::Time now = waits_.clock->now();
+  const engine::Duration since = left_at_.load(std::memory_order_relaxed);
+  if (since != kNotLeft) return now.time_since_epoch() - since > limits::kAfterLeave;
+  if (std::any_of(ranks_.begin(), ranks_.end(),
+                  [this](uint32_t rank) { return member_.has_ended(rank); })) {
+    left_at_.store(now.time_since_epoch(), std::memory_order_relaxed);
+  }
+  return false;
 }
 
 Status Group::sync(Team& team) {

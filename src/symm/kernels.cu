@@ -7,6 +7,9 @@ namespace {
 
 using namespace penstock::device;
 
+constexpr int kLanes = 32;
+constexpr unsigned kWholeWarp = 0xffffffff;
+
 // The host tells it and ends what has to end; the stream goes on.
 __device__ void tell_trouble(const SymmState& state) {
   auto* const report = reinterpret_cast<SymmReport*>(state.failure);
@@ -15,9 +18,31 @@ __device__ void tell_trouble(const SymmState& state) {
 
 }  // namespace
 
-// One warp: each lane has some of the other PEs.
+// One warp: each lane has some of the other PEs. Without a fence: what the stream did before, by
+// kernels or copy engines, was complete when this kernel began, and what it does after begins when
+// this has ended. So a PE tells the others first, and looks for its own count while that is on its
+// way.
 extern "C" __global__ void penstock_symm_barrier(SymmState state, int team) {
-  if (!barrier<Scope::warp>(state, team) && threadIdx.x == 0) tell_trouble(state);
+  const Members members = members_of(state, team);
+  SymmTeamControl& own = control_of(state, team);
+  const auto lane = static_cast<int>(threadIdx.x);
+  for (int i = lane; i < members.size; i += kLanes) {
+    if (i == members.index) continue;
+    add_system(&control_at(state, team, members.pe(i)).arrived_on_streams[members.index].value,
+               uint64_t{1});
+  }
+  const uint64_t number = own.arrived_on_streams[members.index].value + 1;
+  bool come = true;
+  for (int i = lane; i < members.size && come; i += kLanes) {
+    if (i == members.index) continue;
+    const uint64_t* const word = &own.arrived_on_streams[i].value;
+    come = wait(state, [&] { return load_acquire(word) >= number; });
+  }
+  // All have read the count before it changes.
+  come = __all_sync(kWholeWarp, come);
+  if (lane != 0) return;
+  own.arrived_on_streams[members.index].value = number;
+  if (!come) tell_trouble(state);
 }
 
 // One thread. What the stream did before it is complete where it went.

@@ -22,4 +22,8 @@ inline constexpr uint64_t kHeapBytesMin = uint64_t{64} << 20;
 // How long a PE waits for the others when a group is made.
 inline constexpr std::chrono::seconds kJoinTime{60};
 
+// How long a wait goes on once a PE of the group has left by itself. One that leaves a sync before
+// the others is no mistake: what they wait for is on its way, at the speed at which they run.
+inline constexpr std::chrono::seconds kAfterLeave{10};
+
 }  // namespace penstock::symm::limits

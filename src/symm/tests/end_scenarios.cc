@@ -52,6 +52,15 @@ void while_it_has_a_lock(const Pe& pe) {
   goes_on_without_the_last(pe, [&] { return set_lock(pe.group, lock); });
 }
 
+// One that leaves while others wait for it: they hear of it, though no end of a process tells them.
+void one_leaves_in_between(const Pe& pe) {
+  if (pe.me() == 0) return;
+  const auto begin = steady_clock::now();
+  CHECK(pe.group.sync(pe.group.world()).code() == Code::peer_gone);
+  CHECK(pe.group.first_gone() == 0);
+  CHECK(steady_clock::now() - begin >= std::chrono::seconds(9));
+}
+
 void a_deadline_ends_a_wait(const Pe& pe) {
   engine::Clock& clock = engine::system_clock();
   const auto deadline = clock.now() + std::chrono::milliseconds(20);
@@ -63,11 +72,9 @@ void a_deadline_ends_a_wait(const Pe& pe) {
 }  // namespace
 
 const Named kEndScenarios[] = {
-    {"in_sync", while_others_sync},
-    {"in_wait", while_others_wait_for_a_word},
-    {"with_lock", while_it_has_a_lock},
-    {"deadline", a_deadline_ends_a_wait},
-    {nullptr, nullptr},
+    {"in_sync", while_others_sync},       {"in_wait", while_others_wait_for_a_word},
+    {"with_lock", while_it_has_a_lock},   {"leaves", one_leaves_in_between},
+    {"deadline", a_deadline_ends_a_wait}, {nullptr, nullptr},
 };
 
 }  // namespace penstock::symm::test

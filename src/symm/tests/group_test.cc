@@ -48,6 +48,10 @@ INSTANTIATE_TEST_SUITE_P(All, GroupTest, testing::ValuesIn(cases()), [](const au
   return one.param.scenario + "_of_" + std::to_string(one.param.pes);
 });
 
+TEST(LeaveTest, ends_the_waits_of_those_who_wait_for_one_that_left) {
+  EXPECT_EQ(run(2, "leaves"), 0);
+}
+
 class EndTest : public testing::TestWithParam<Case> {};
 
 TEST_P(EndTest, ends_the_waits_of_the_others_who_go_on) {

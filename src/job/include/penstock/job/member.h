@@ -87,6 +87,9 @@ class Member {
   // The number of ranks that ended before they left: waits poll it. Pairs with what is told by
   // first_end(): who sees a number there finds the end here. It never goes down.
   const std::atomic<uint32_t>& trouble() const;
+  // Changes whenever ranks have left, which is no trouble, unless somebody still waits for them:
+  // has_ended() says who. It never goes down.
+  const std::atomic<uint32_t>& departures() const;
   // The first end that this process was told of. One of the own rank: the room is gone, or has
   // dropped this process; nothing more will be told.
   std::optional<End> first_end() const;

@@ -120,10 +120,10 @@ class Group final : private Company {
   // names it.
   Outcome<std::vector<job::Brought>> exchange(const std::string& what, const job::Bring& bring);
 
-  // Whether the group can still do anything: peer_gone, when one of its PEs has ended; cancelled,
-  // when the job was aborted.
+  // Whether the group can still do anything: peer_gone, when one of its PEs has ended, or left some
+  // time ago; cancelled, when the job was aborted.
   Status health() { return is_there(); }
-  // The first of its PEs that has ended.
+  // The first of its PEs that has ended; or that has left, if none has.
   std::optional<uint32_t> first_gone() const;
 
   const WaitSettings& waits() const { return waits_; }
@@ -153,6 +153,7 @@ class Group final : private Company {
         std::unique_ptr<Mapped> mapped);
 
   Status is_there() override;
+  bool has_been_left();
   Control& control_of(uint32_t pe) const {
     return *reinterpret_cast<Control*>(memory_.peers + pe * memory_.stride);
   }
@@ -172,6 +173,9 @@ class Group final : private Company {
   Window data_;
   Heap heap_;
   WaitSettings waits_;
+  // When it was noticed that a PE had left, since the clock's beginning.
+  static constexpr engine::Duration kNotLeft{-1};
+  std::atomic<engine::Duration> left_at_{kNotLeft};
   std::vector<std::unique_ptr<Team>> teams_;  // by their number; null: none
 };
 

@@ -28,6 +28,9 @@ struct alignas(64) SymmFlag {
 struct SymmTeamControl {
   SymmFlag arrived[kSymmNearMax];       // by the writer's index: the last sync in which it has come
   uint64_t scratch[kSymmScratchWords];  // of its owner, which others read
+  // The same for barriers on streams, which the writer counts up. At the own index: how many this
+  // PE has been in.
+  SymmFlag arrived_on_streams[kSymmNearMax];
 };
 
 // The beginning of each PE's heap on a GPU.

@@ -6,63 +6,25 @@ programs that call each function once. Names, types and arguments are those of t
 """
 
 import dataclasses
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "base"))
+
+from c_types import AMO, BITS, BITWISE_REDUCE, EXTENDED_AMO, INTEGERS, SAME_AS, SYNC  # noqa: E402
 
 # Name in a function's name: the type in C. C++ has its own complex types, of the same layout.
-TYPES = {
-    "float": "float",
-    "double": "double",
-    "longdouble": "long double",
-    "char": "char",
-    "schar": "signed char",
-    "short": "short",
-    "int": "int",
-    "long": "long",
-    "longlong": "long long",
-    "uchar": "unsigned char",
-    "ushort": "unsigned short",
-    "uint": "unsigned int",
-    "ulong": "unsigned long",
-    "ulonglong": "unsigned long long",
-    "int8": "int8_t",
-    "int16": "int16_t",
-    "int32": "int32_t",
-    "int64": "int64_t",
-    "uint8": "uint8_t",
-    "uint16": "uint16_t",
-    "uint32": "uint32_t",
-    "uint64": "uint64_t",
-    "size": "size_t",
-    "ptrdiff": "ptrdiff_t",
+TYPES = {"float": "float", "double": "double", "longdouble": "long double"} | INTEGERS | {
     "complexd": "shmem_complexd_t",
     "complexf": "shmem_complexf_t",
-}
-
-# What the types of <stdint.h> and <stddef.h> are where a long has 64 bits: selections by type name each type once.
-SAME_AS = {
-    "int8": "schar",
-    "int16": "short",
-    "int32": "int",
-    "int64": "long",
-    "uint8": "uchar",
-    "uint16": "ushort",
-    "uint32": "uint",
-    "uint64": "ulong",
-    "size": "ulong",
-    "ptrdiff": "long",
 }
 
 COMPLEX = ["complexd", "complexf"]
 REAL = ["float", "double", "longdouble"]
 RMA = [name for name in TYPES if name not in COMPLEX]
-AMO = ["int", "long", "longlong", "uint", "ulong", "ulonglong", "int32", "int64", "uint32", "uint64", "size", "ptrdiff"]
-EXTENDED_AMO = ["float", "double"] + AMO
 # Open MPI has the signed types, too.
 BITWISE_AMO = ["int", "long", "longlong", "uint", "ulong", "ulonglong", "int32", "int64", "uint32", "uint64"]
-SYNC = ["short", "int", "long", "longlong", "ushort", "uint", "ulong", "ulonglong", "int32", "int64", "uint32",
-        "uint64", "size", "ptrdiff"]
 OLD_INTEGERS = ["short", "int", "long", "longlong"]
-BITWISE_REDUCE = ["uchar", "ushort", "uint", "ulong", "ulonglong", "int8", "int16", "int32", "int64", "uint8",
-                  "uint16", "uint32", "uint64", "size"]
 
 # Sets of types as a selection by type knows them, by the name of its list of types.
 SETS = {
@@ -87,7 +49,6 @@ REDUCTIONS = {
     "prod": ("SUM_REDUCE", OLD_INTEGERS + REAL + COMPLEX),
 }
 
-BITS = [8, 16, 32, 64, 128]
 
 
 @dataclasses.dataclass

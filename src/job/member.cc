@@ -98,6 +98,14 @@ const std::atomic<uint32_t>& Member::trouble() const {
 const std::atomic<uint32_t>& Member::departures() const {
   return impl_->departures();
 }
+
+void Member::follow(uint32_t* word) {
+  impl_->follow(word);
+}
+void Member::unfollow(uint32_t* word) {
+  impl_->unfollow(word);
+}
+
 std::vector<End> Member::ends() const {
   return impl_->ends();
 }

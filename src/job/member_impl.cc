@@ -350,7 +350,20 @@ void Member::Impl::note(const End& end) {
   if (known) return;
   ends_.push_back(end);
   ended_[end.rank].store(1, std::memory_order_release);
-  trouble_.fetch_add(1, std::memory_order_release);  // pairs with who polls trouble()
+  const uint32_t count =
+      trouble_.fetch_add(1, std::memory_order_release) + 1;  // pairs with who polls trouble()
+  for (uint32_t* const word : followers_) __atomic_store_n(word, count, __ATOMIC_RELEASE);
+}
+
+void Member::Impl::follow(uint32_t* word) {
+  const std::lock_guard lock(mutex_);
+  __atomic_store_n(word, trouble_.load(), __ATOMIC_RELEASE);
+  followers_.push_back(word);
+}
+
+void Member::Impl::unfollow(uint32_t* word) {
+  const std::lock_guard lock(mutex_);
+  std::erase(followers_, word);
 }
 
 void Member::Impl::lose(const std::string& why) {

@@ -32,6 +32,8 @@ class Member::Impl {
   Outcome<std::vector<Brought>> exchange(const Meeting& meeting, const Bring& bring, Time deadline);
   const std::atomic<uint32_t>& trouble() const { return trouble_; }
   const std::atomic<uint32_t>& departures() const { return departures_; }
+  void follow(uint32_t* word);
+  void unfollow(uint32_t* word);
   std::vector<End> ends() const;
   bool has_ended(uint32_t rank) const;
   void leave();
@@ -75,9 +77,10 @@ class Member::Impl {
   std::map<uint64_t, Waiter*> waiters_;
   uint64_t serial_ = 1;
   std::vector<End> ends_;
-  bool left_ = false;      // leave() or abort() was called
-  bool answered_ = false;  // the room knows that
-  bool blocked_ = false;   // descriptors wait for others to be taken
+  std::vector<uint32_t*> followers_;  // words of others that are equal to trouble_
+  bool left_ = false;                 // leave() or abort() was called
+  bool answered_ = false;             // the room knows that
+  bool blocked_ = false;              // descriptors wait for others to be taken
   bool stopping_ = false;
   UniqueFd wake_;
   std::thread watcher_;

@@ -109,7 +109,9 @@ DeviceHeap::DeviceHeap(Group& group, gpu::SymmetricDevice& device,
       memory_(memory),
       heap_(kFirstPlace, memory.bytes) {}
 
-DeviceHeap::~DeviceHeap() = default;
+DeviceHeap::~DeviceHeap() {
+  if (trouble_ != nullptr) group_.unfollow_trouble(trouble_);
+}
 
 Outcome<void> DeviceHeap::begin() {
   TRY_ASSIGN(const MutableBytes words, device_.host_words(kHostBytes));
@@ -124,7 +126,9 @@ Outcome<void> DeviceHeap::begin() {
   for (uint32_t pe = 0; pe < group_.size(); ++pe)
     state_.near_pes[pe / 64] |= uint64_t{1} << (pe % 64);
   state_.teams = reinterpret_cast<SymmTeam*>(memory_.own + kTeamsAt);
-  state_.trouble = reinterpret_cast<const uint32_t*>(words.data());
+  trouble_ = reinterpret_cast<uint32_t*>(words.data());
+  group_.follow_trouble(trouble_);
+  state_.trouble = trouble_;
   state_.failure = reinterpret_cast<uint32_t*>(words.data() + kFailureAt);
   for (const Team* const team : {&group_.world(), &group_.node()}) {
     if (const Status told = tell_of(*team); !told.ok()) {

@@ -116,11 +116,25 @@ void streams_meet(const Pe& pe) {
   }
 }
 
+// A PE that dies while the others' GPUs wait for it: their kernels end, and say so.
+void kernels_hear_of_an_end(const Pe& pe) {
+  const OnDevice on = begin(pe);
+  auto made = DeviceStreams::make(*on.heap);
+  CHECK(made);
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+  if (pe.me() == pe.size() - 1) std::_Exit(7);
+  CHECK((*made)->barrier(pe.group.world(), nullptr).ok());
+  CHECK(on.device->synchronize(nullptr).ok());
+  CHECK((*made)->failure() == device::kSymmPeerGone);
+  CHECK(pe.group.sync(pe.group.world()).code() == Code::peer_gone);
+}
+
 }  // namespace
 
 const Named kDeviceScenarios[] = {
     {"device_bytes", bytes_between_devices},
     {"device_streams", streams_meet},
+    {"device_end", kernels_hear_of_an_end},
     {nullptr, nullptr},
 };
 

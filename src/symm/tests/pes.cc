@@ -43,6 +43,7 @@ int launch(const char* self, const char* pes, const char* scenario) {
   job::LaunchOptions options;
   options.size = static_cast<uint32_t>(std::strtoul(pes, nullptr, 10));
   options.command = {self, scenario};
+  options.keep_going = true;
   const auto code = job::launch(options);
   if (!code) std::fprintf(stderr, "symm_pes: %s\n", code.error().message.c_str());
   return code ? *code : 2;

@@ -87,6 +87,10 @@ class Member {
   // The number of ranks that ended before they left: waits poll it. Pairs with what is told by
   // first_end(): who sees a number there finds the end here. It never goes down.
   const std::atomic<uint32_t>& trouble() const;
+  // Keeps a word equal to trouble() until unfollow(): one that others look at than this process's
+  // threads, a GPU's for one.
+  void follow(uint32_t* word);
+  void unfollow(uint32_t* word);
   // Changes whenever ranks have left, which is no trouble, unless somebody still waits for them:
   // has_ended() says who. It never goes down.
   const std::atomic<uint32_t>& departures() const;

@@ -58,6 +58,7 @@ class DeviceHeap {
   const Window memory_;
   Heap heap_;
   device::SymmState state_{};
+  uint32_t* trouble_ = nullptr;  // of the host, for kernels; stays as long as the process
 };
 
 }  // namespace penstock::symm

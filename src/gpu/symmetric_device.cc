@@ -32,6 +32,13 @@ struct Device {
   const Driver& driver() const { return memory.driver(); }
 };
 
+CUmemLocation place_of(DeviceId device) {
+  CUmemLocation location{};
+  location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  location.id = static_cast<int>(device.value);
+  return location;
+}
+
 // Memory that other processes and network cards may be shown.
 CUmemAllocationProp window_properties(const Device& device) {
   int for_cards = 0;
@@ -41,7 +48,7 @@ CUmemAllocationProp window_properties(const Device& device) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {number}};
+  properties.location = place_of(device.id);
   properties.allocFlags.gpuDirectRDMACapable = for_cards != 0 ? 1 : 0;
   return properties;
 }
@@ -108,9 +115,7 @@ class CudaWindow final : public Window {
     CUresult result = device_.driver().cuMemMap(begin_ + offset, length, 0, handle, 0);
     if (result == CUDA_SUCCESS) {
       parts_[offset] = {length, handle};
-      const CUmemAccessDesc access = {
-          {CU_MEM_LOCATION_TYPE_DEVICE, {static_cast<int>(device_.id.value)}},
-          CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+      const CUmemAccessDesc access = {place_of(device_.id), CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
       result = device_.driver().cuMemSetAccess(begin_ + offset, length, &access, 1);
     } else {
       device_.driver().cuMemRelease(handle);

@@ -31,16 +31,17 @@ Status tell_units(const symm::DeviceHeap& heap) {
 }  // namespace penstock::nvshmem
 
 void penstock_symm_add_unit(penstock_symm_unit* unit) {
-  using namespace penstock::nvshmem;
+  namespace front = penstock::nvshmem;
   {
-    const std::lock_guard lock(units_mutex);
-    unit->next = first_unit;
-    first_unit = unit;
+    const std::lock_guard lock(front::units_mutex);
+    unit->next = front::first_unit;
+    front::first_unit = unit;
   }
-  const OnDevice* const there = current_device.load(std::memory_order_acquire);
+  const front::OnDevice* const there = front::current_device.load(std::memory_order_acquire);
   if (there == nullptr) return;
-  if (const penstock::Status told = tell(*there->heap, *unit); !told.ok())
-    fault_status("a module with kernels", told);
+  if (const penstock::Status told = front::tell(*there->heap, *unit); !told.ok()) {
+    front::fault_status("a module with kernels", told);
+  }
 }
 
 int penstock_nvshmem_ready() {

@@ -30,6 +30,8 @@ std::byte* address_of(CUdeviceptr pointer) {
   return reinterpret_cast<std::byte*>(pointer);
 }
 
+}  // namespace
+
 CUmemLocation location_of(uint32_t device) {
   CUmemLocation location{};
   location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -50,8 +52,6 @@ CUmemAllocationProp properties_of(const Driver& driver, DeviceId device) {
   properties.location = location_of(device.value);
   return properties;
 }
-
-}  // namespace
 
 Outcome<DeviceSpan> CudaMemory::allocate(DeviceId device, uint64_t length) {
   TRY_ASSIGN(const Context context, this->context(device));

@@ -32,6 +32,11 @@ struct LaneParts {
   MutableBytes memory;                // pinned
 };
 
+// As the driver names a device's memory, and what is asked of it for memory that other processes
+// and network cards may be shown.
+CUmemLocation location_of(uint32_t device);
+CUmemAllocationProp properties_of(const Driver& driver, engine::DeviceId device);
+
 class CudaMemory final : public engine::DeviceMemory {
  public:
   static Outcome<std::unique_ptr<CudaMemory>> open();

@@ -27,31 +27,10 @@ struct Device {
   CudaMemory& memory;
   DeviceId id;
   CUcontext context;
-  CUstream stream;  // as long as the process
+  CUstream stream;  // of a SymmetricDevice, which outlives its windows
 
   const Driver& driver() const { return memory.driver(); }
 };
-
-CUmemLocation place_of(DeviceId device) {
-  CUmemLocation location{};
-  location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  location.id = static_cast<int>(device.value);
-  return location;
-}
-
-// Memory that other processes and network cards may be shown.
-CUmemAllocationProp window_properties(const Device& device) {
-  int for_cards = 0;
-  const auto number = static_cast<CUdevice>(device.id.value);
-  (void)device.driver().cuDeviceGetAttribute(
-      &for_cards, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, number);
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  properties.location = place_of(device.id);
-  properties.allocFlags.gpuDirectRDMACapable = for_cards != 0 ? 1 : 0;
-  return properties;
-}
 
 class CudaWindow final : public Window {
  public:
@@ -72,7 +51,7 @@ class CudaWindow final : public Window {
   Outcome<UniqueFd> allocate(uint64_t offset, uint64_t length) override {
     const ContextScope scope(device_.driver(), device_.context);
     const std::string what = fmt::format("GPU {}: allocate {} bytes", device_.id.value, length);
-    const CUmemAllocationProp properties = window_properties(device_);
+    const CUmemAllocationProp properties = properties_of(device_.driver(), device_.id);
     CUmemGenericAllocationHandle handle = 0;
     CUresult result = device_.driver().cuMemCreate(&handle, length, &properties, 0);
     if (result != CUDA_SUCCESS) return failure_of(device_.driver(), what, result);
@@ -115,7 +94,8 @@ class CudaWindow final : public Window {
     CUresult result = device_.driver().cuMemMap(begin_ + offset, length, 0, handle, 0);
     if (result == CUDA_SUCCESS) {
       parts_[offset] = {length, handle};
-      const CUmemAccessDesc access = {place_of(device_.id), CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+      const CUmemAccessDesc access = {location_of(device_.id.value),
+                                      CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
       result = device_.driver().cuMemSetAccess(begin_ + offset, length, &access, 1);
     } else {
       device_.driver().cuMemRelease(handle);
@@ -135,11 +115,19 @@ class CudaSymmetricDevice final : public SymmetricDevice {
  public:
   explicit CudaSymmetricDevice(const Device& device) : device_(device) {}
 
+  ~CudaSymmetricDevice() override {
+    const ContextScope scope(device_.driver(), device_.context);
+    device_.driver().cuStreamDestroy(device_.stream);
+  }
+
   DeviceId id() const override { return device_.id; }
+  uint64_t memory_bytes() const override {
+    return device_.memory.devices()[device_.id.value].memory_bytes;
+  }
 
   Outcome<std::unique_ptr<Window>> reserve(uint64_t bytes) override {
     const ContextScope scope(device_.driver(), device_.context);
-    const CUmemAllocationProp properties = window_properties(device_);
+    const CUmemAllocationProp properties = properties_of(device_.driver(), device_.id);
     size_t granule = 0;
     CUdeviceptr begin = 0;
     CUresult result = device_.driver().cuMemGetAllocationGranularity(

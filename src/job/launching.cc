@@ -272,7 +272,7 @@ void Launching::failed(const End& end) {
     signal(processes_[end.rank], SIGKILL);  // whatever it does, it is of no use to the job
   }
   if (exit_code_) return;
-  exit_code_ = end.how == How::killed ? 128 + end.code : end.code & 0xff;
+  exit_code_ = exit_code_of(end);
   const bool ended_well = end.how == How::aborted && end.code == 0;
   if (*exit_code_ == 0 && !ended_well) exit_code_ = 1;
   if (end.how != How::lost && !ended_well) say(end.text);

@@ -25,13 +25,11 @@ constexpr uint64_t kHostBytes = 128;
 struct HeapFacts {
   uint64_t version = device::kSymmVersion;
   uint64_t bytes = 0;
-  uint64_t granule = 0;
 };
 
 // A quarter of the device, as programs put most of what they have elsewhere.
-uint64_t bytes_wanted(const DeviceHeapOptions& options, const engine::DeviceFacts& facts) {
-  return options.bytes != 0 ? options.bytes
-                            : std::max(facts.memory_bytes / 4, limits::kHeapBytesMin);
+uint64_t bytes_wanted(const DeviceHeapOptions& options, uint64_t memory_bytes) {
+  return options.bytes != 0 ? options.bytes : std::max(memory_bytes / 4, limits::kHeapBytesMin);
 }
 
 Outcome<HeapFacts> agree_on_heap(const std::vector<job::Brought>& all) {
@@ -49,7 +47,6 @@ Outcome<HeapFacts> agree_on_heap(const std::vector<job::Brought>& all) {
           fmt::format("PE {} runs another build of Penstock; all PEs must run the same", pe)};
     }
     agreed.bytes = pe == 0 ? facts.bytes : std::min(agreed.bytes, facts.bytes);
-    agreed.granule = std::max(agreed.granule, facts.granule);
   }
   return agreed;
 }
@@ -63,23 +60,26 @@ Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::Symmetr
                    fmt::format("{} PEs: GPUs of one node share their memory among {} PEs at most",
                                group.size(), device::kSymmNearMax)};
   }
-  TRY_ASSIGN(engine::DeviceMemory* const memory, gpu::devices());
-  const engine::DeviceFacts& own_facts = memory->devices()[device.id().value];
   HeapFacts facts;
-  facts.bytes = bytes_wanted(options, own_facts);
-  facts.granule = limits::kGranule;
+  facts.bytes = bytes_wanted(options, device.memory_bytes());
   TRY_ASSIGN(const auto told,
              group.exchange("device facts", {std::as_bytes(std::span(&facts, 1)), {}}));
   TRY_ASSIGN(const HeapFacts agreed, agree_on_heap(told));
 
+  // All have agreed on it, so all refuse it.
+  if (agreed.bytes > limits::kWindowsBytesMax / device::kSymmNearMax) {
+    return Failure{Code::no_memory,
+                   fmt::format("a heap of {} bytes: one on a GPU has {} at most", agreed.bytes,
+                               limits::kWindowsBytesMax / device::kSymmNearMax)};
+  }
   Window placed;
-  placed.bytes = align_up(kFirstPlace + agreed.bytes, agreed.granule);
+  placed.bytes = align_up(kFirstPlace + agreed.bytes, limits::kGranule);
   placed.stride = placed.bytes;
   TRY_ASSIGN(auto window, device.reserve(placed.stride * group.size()));
-  if (window->granule() > agreed.granule) {
+  if (limits::kGranule % window->granule() != 0) {
     return Failure{Code::not_supported,
                    fmt::format("GPU {} maps {} bytes at once, not {}", device.id().value,
-                               window->granule(), agreed.granule)};
+                               window->granule(), limits::kGranule)};
   }
   placed.peers = window->begin();
   placed.own = placed.peers + group.me() * placed.stride;

@@ -2,7 +2,6 @@
 #include "mapped.h"
 
 #include <algorithm>
-#include <sched.h>
 
 namespace penstock::symm {
 namespace {
@@ -11,13 +10,6 @@ namespace {
 // for what comes at once.
 constexpr uint32_t kLooksAlone = 2000;
 constexpr uint32_t kLooksCrowded = 20;
-
-bool has_processor_for_each(uint32_t pes) {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-    return true;  // a machine with more than 1,024
-  return static_cast<uint32_t>(CPU_COUNT(&allowed)) >= pes;
-}
 
 uint32_t index_among(const std::vector<uint32_t>& ranks, uint32_t rank) {
   return static_cast<uint32_t>(std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin());
@@ -34,7 +26,7 @@ Group::Group(job::Member& member, const GroupOptions& options, std::vector<uint3
       mapped_(std::move(mapped)),
       me_(index_among(ranks_, member.place().rank)),
       size_(static_cast<uint32_t>(ranks_.size())),
-      is_crowded_(!has_processor_for_each(member.place().node_size)),
+      is_crowded_(mapped_->is_crowded),
       memory_(mapped_->memory),
       data_(mapped_->data),
       heap_(sizeof(Control), memory_.bytes),

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <numeric>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,9 +25,17 @@ struct Facts {
   uint64_t layout = kLayout;
   uint64_t heap_bytes = 0;
   uint64_t data_bytes = 0;  // of the program's variables; 0 where they are not symmetric
+  uint64_t is_crowded = 0;  // this PE may run on fewer processors than its node has PEs
   static constexpr uint64_t kLayout = 0x73796d6d00000001 + sizeof(Control);
 };
-static_assert(std::is_trivially_copyable_v<Facts> && sizeof(Facts) == 24);
+static_assert(std::is_trivially_copyable_v<Facts> && sizeof(Facts) == 32);
+
+bool has_processor_for_each(uint32_t pes) {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    return true;  // a machine with more than 1,024
+  return static_cast<uint32_t>(CPU_COUNT(&allowed)) >= pes;
+}
 
 uint64_t default_heap_bytes(uint32_t pes) {
   const auto memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
@@ -59,6 +68,7 @@ Outcome<Facts> agree(const Brought& all, const Facts& own) {
           pe, facts.data_bytes, own.data_bytes));
     }
     agreed.heap_bytes = std::min(agreed.heap_bytes, facts.heap_bytes);
+    agreed.is_crowded |= facts.is_crowded;
   }
   return agreed;
 }
@@ -159,14 +169,16 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
   facts.heap_bytes =
       options.heap_bytes != 0 ? options.heap_bytes : default_heap_bytes(place.node_size);
   facts.data_bytes = data.bytes;
+  facts.is_crowded = has_processor_for_each(place.node_size) ? 0 : 1;
   TRY_ASSIGN(const Brought told,
              member.exchange({exchange_name(options.name, "facts"), ranks},
                              {std::as_bytes(std::span(&facts, 1)), {}}, deadline));
   TRY_ASSIGN(const Facts agreed, agree(told, facts));
 
   const uint64_t room = limits::kWindowsBytesMax / ranks.size();
-  const uint64_t bytes = std::min(align_up(sizeof(Control) + agreed.heap_bytes, limits::kGranule),
-                                  room / limits::kGranule * limits::kGranule);
+  const uint64_t wanted = sizeof(Control) + std::min(agreed.heap_bytes, limits::kWindowsBytesMax);
+  const uint64_t bytes =
+      std::min(align_up(wanted, limits::kGranule), align_down(room, limits::kGranule));
   TRY_ASSIGN(const UniqueFd memory, make_memory(bytes));
   std::vector<int> descriptors = {memory.get()};
   if (data.bytes != 0) descriptors.push_back(data.descriptor);
@@ -180,6 +192,7 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
     }
   }
   auto mapped = std::make_unique<Mapped>();
+  mapped->is_crowded = agreed.is_crowded != 0;
   TRY_ASSIGN(mapped->memory, map_all(mapped->memory_addresses, all, 0, bytes, "heap"));
   mapped->memory.own = mapped->memory.peers + me * mapped->memory.stride;
   if (data.bytes != 0) {

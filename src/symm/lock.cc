@@ -1,5 +1,7 @@
 #include "penstock/symm/lock.h"
 
+#include "limits.h"
+
 namespace penstock::symm {
 namespace {
 
@@ -11,6 +13,8 @@ struct Words {
 static_assert(sizeof(Words) == sizeof(long));
 
 constexpr uint32_t kWaits = uint32_t{1} << 31;
+constexpr uint32_t kHas = uint32_t{1} << 30;
+static_assert(limits::kPesMax < kHas);
 constexpr uint32_t kHome = 0;
 
 Words* words_of(Group& group, long* lock, uint32_t pe) {
@@ -29,10 +33,15 @@ Result<Reached> reach(Group& group, long* lock) {
   return reached;
 }
 
+bool has(const Reached& words) {
+  return (__atomic_load_n(&words.own->place, __ATOMIC_RELAXED) & kHas) != 0;
+}
+
 }  // namespace
 
 Status set_lock(Group& group, long* lock) {
   TRY_ASSIGN(const Reached words, reach(group, lock));
+  if (has(words)) return Code::in_use;
   __atomic_store_n(&words.own->place, kWaits, __ATOMIC_RELAXED);
   const uint32_t before = __atomic_exchange_n(&words.home->last, group.me() + 1, __ATOMIC_ACQ_REL);
   if (before != 0) {
@@ -42,6 +51,7 @@ Status set_lock(Group& group, long* lock) {
     TRY(group.wait(
         [&] { return (__atomic_load_n(&words.own->place, __ATOMIC_ACQUIRE) & kWaits) == 0; }));
   }
+  __atomic_fetch_or(&words.own->place, kHas, __ATOMIC_RELAXED);
   return {};
 }
 
@@ -50,14 +60,21 @@ Result<bool> test_lock(Group& group, long* lock) {
   if (__atomic_load_n(&words.home->last, __ATOMIC_RELAXED) != 0) return false;
   __atomic_store_n(&words.own->place, 0, __ATOMIC_RELAXED);
   uint32_t nobody = 0;
-  return __atomic_compare_exchange_n(&words.home->last, &nobody, group.me() + 1, false,
-                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+  if (!__atomic_compare_exchange_n(&words.home->last, &nobody, group.me() + 1, false,
+                                   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+    return false;
+  }
+  __atomic_fetch_or(&words.own->place, kHas, __ATOMIC_RELAXED);
+  return true;
 }
 
 Status clear_lock(Group& group, long* lock) {
   TRY_ASSIGN(const Reached words, reach(group, lock));
+  if (!has(words)) return Code::not_permitted;
   group.quiet();
-  const auto next = [&] { return __atomic_load_n(&words.own->place, __ATOMIC_ACQUIRE) & ~kWaits; };
+  const auto next = [&] {
+    return __atomic_load_n(&words.own->place, __ATOMIC_ACQUIRE) & ~(kWaits | kHas);
+  };
   if (next() == 0) {
     uint32_t own = group.me() + 1;
     if (__atomic_compare_exchange_n(&words.home->last, &own, 0, false, __ATOMIC_ACQ_REL,

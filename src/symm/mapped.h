@@ -30,6 +30,7 @@ std::string exchange_name(const std::string& group, const std::string& what);
 std::chrono::nanoseconds join_time(const GroupOptions& options);
 
 struct Group::Mapped {
+  bool is_crowded = false;  // all PEs say the same: they meet in another way then
   Window memory;
   Window data;
   Addresses memory_addresses;

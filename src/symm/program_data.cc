@@ -54,7 +54,8 @@ int find_writable(dl_phdr_info* info, size_t, void* result) {
 }
 
 ProgramData moved;
-void* copy_for_child = MAP_FAILED;
+// Of the thread that forks, which is the child's only one.
+thread_local void* copy_for_child = MAP_FAILED;
 
 // A child would share the variables with its parent. It gets those of the moment when it was
 // forked: the copy is made before, as the parent goes on at once.

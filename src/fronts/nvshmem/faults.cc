@@ -58,7 +58,7 @@ void fault_pe(const char* call, int64_t pe) {
 
 void fault_at(const char* call, Status status, const void* address, uint64_t bytes, uint32_t pe) {
   if (status.code() != Code::invalid_argument) fault_status(call, status);
-  if (pe >= group(call).size()) fault_pe(call, pe);
+  if (pe >= group(call).size()) fault_pe(call, static_cast<int32_t>(pe));
   fault(call, fmt::format(
                   "PE {}, address {}: {} bytes from there are not symmetric (of nvshmem_malloc())",
                   pe, address, bytes));

@@ -15,8 +15,6 @@ std::atomic<OnDevice*> current_device{nullptr};
 
 namespace {
 
-constexpr int kSignalBase = 128;  // exit code of a shell for a program that ended by a signal
-
 // A launcher's, or one of a job of one.
 Outcome<std::unique_ptr<job::Member>> join_job() {
   auto member = job::Member::from_environment();
@@ -105,7 +103,7 @@ void finish(const char* call) {
 int Process::exit_code_of_end() const {
   const auto end = member->first_end();
   if (!end) return limits::kFaultExitCode;
-  const int code = end->how == job::How::killed ? kSignalBase + end->code : end->code;
+  const int code = job::exit_code_of(*end);
   return code != 0 || end->how == job::How::aborted ? code : 1;
 }
 

@@ -31,6 +31,9 @@ void complete_at(const char* call, shmem_ctx_t ctx, int pe) {
 }
 
 void lock_failed(const char* call, Status status, const volatile long* lock) {
+  if (status.code() == Code::in_use)
+    fault(call, "this PE has the lock already, and would wait for itself");
+  if (status.code() == Code::not_permitted) fault(call, "this PE has not got the lock");
   check_asked(call, status, {const_cast<const long*>(lock), sizeof *lock, 0, sizeof *lock});
 }
 

@@ -16,8 +16,6 @@ std::atomic<symm::Group*> current_group{nullptr};
 
 namespace {
 
-constexpr int kSignalBase = 128;  // exit code of a shell for a program that ended by a signal
-
 // A program that returns from main without shmem_finalize() is finalized here. One that failed is
 // not: the others may wait for it somewhere else than in the barrier of its finalization, and the
 // launcher ends them.
@@ -106,7 +104,7 @@ void finish(const char* call) {
 int Process::exit_code_of_end() const {
   const auto end = member->first_end();
   if (!end) return limits::kFaultExitCode;
-  const int code = end->how == job::How::killed ? kSignalBase + end->code : end->code;
+  const int code = job::exit_code_of(*end);
   return code != 0 || end->how == job::How::aborted ? code : 1;
 }
 

@@ -36,9 +36,9 @@ TEST_P(GroupTest, does_what_is_promised) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const char* scenario :
-       {"bytes", "variables", "children", "words", "signals", "lock", "sync", "world",
-        "active_sets", "same_bits", "parts", "rows", "again", "too_many", "groups", "deadline"}) {
+  for (const char* scenario : {"bytes", "variables", "children", "words", "signals", "lock", "sync",
+                               "world", "active_sets", "same_bits", "parts", "rows", "again",
+                               "too_many", "groups", "pinned", "deadline"}) {
     for (const uint32_t pes : {1, 2, 3, 4}) all.push_back({scenario, pes});
   }
   return all;

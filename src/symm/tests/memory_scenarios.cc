@@ -149,6 +149,13 @@ void one_at_a_time_has_a_lock(const Pe& pe) {
   CHECK(*atomic_fetch(pe.group, count, 0) == kTimes * pe.size());
   CHECK(*atomic_fetch(pe.group, count + 1, 0) == kTimes / 10 * pe.size());
   CHECK(*lock == 0);
+  CHECK(clear_lock(pe.group, lock).code() == Code::not_permitted);
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+  if (pe.me() != 0) return;
+  CHECK(set_lock(pe.group, lock).ok());
+  CHECK(set_lock(pe.group, lock).code() == Code::in_use);
+  CHECK(!*test_lock(pe.group, lock));
+  CHECK(clear_lock(pe.group, lock).ok() && *lock == 0);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // Teams: made, used at once, given back, and used up.
 #include "pes.h"
 
+#include <chrono>
+#include <sched.h>
+
 namespace penstock::symm::test {
 namespace {
 
@@ -104,12 +107,33 @@ void groups_side_by_side(const Pe& pe) {
   third->reset();
 }
 
+// PEs that may run on different numbers of processors still wait for each other in one way.
+void with_processors_of_their_own(const Pe& pe) {
+  if (pe.me() == 0) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(::sched_getcpu()), &one);
+    CHECK(::sched_setaffinity(0, sizeof one, &one) == 0);
+  }
+  auto group = Group::join(pe.member, {.name = "pinned", .heap_bytes = 1 << 20});
+  CHECK(group);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  for (int i = 0; i < 100; ++i) {
+    CHECK((*group)->sync((*group)->world()).ok());
+    CHECK(std::chrono::steady_clock::now() < deadline);
+  }
+}
+
 }  // namespace
 
 const Named kTeamScenarios[] = {
-    {"parts", parts_of_parts},         {"rows", rows_at_once},
-    {"again", numbers_are_used_again}, {"too_many", refuses_more_than_there_are},
-    {"groups", groups_side_by_side},   {nullptr, nullptr},
+    {"parts", parts_of_parts},
+    {"rows", rows_at_once},
+    {"again", numbers_are_used_again},
+    {"too_many", refuses_more_than_there_are},
+    {"groups", groups_side_by_side},
+    {"pinned", with_processors_of_their_own},
+    {nullptr, nullptr},
 };
 
 }  // namespace penstock::symm::test

@@ -39,6 +39,7 @@ class SymmetricDevice {
  public:
   virtual ~SymmetricDevice() = default;
   virtual engine::DeviceId id() const = 0;
+  virtual uint64_t memory_bytes() const = 0;  // all that it has
   virtual Outcome<std::unique_ptr<Window>> reserve(uint64_t bytes) = 0;
   // Kernels, as nvcc made them (a fat binary that lives as long as the process): launch() finds
   // them by name.

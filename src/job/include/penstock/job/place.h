@@ -31,4 +31,9 @@ struct End {
   std::string text;  // for people: "rank 3 was killed by signal 9 (Killed)"
 };
 
+// The exit code of a job that ends because of it, as a shell has it: 128 + N for signal N.
+inline int exit_code_of(const End& end) {
+  return end.how == How::killed ? 128 + end.code : end.code & 0xff;
+}
+
 }  // namespace penstock::job

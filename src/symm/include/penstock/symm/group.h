@@ -183,7 +183,7 @@ class Group final : private Company {
   const std::unique_ptr<Mapped> mapped_;
   uint32_t me_ = 0;
   uint32_t size_ = 0;
-  bool is_crowded_ = false;  // more PEs on the node than processors
+  bool is_crowded_ = false;  // more PEs on the node than processors, for one of them at least
   Window memory_;            // control and heap
   Window data_;
   Heap heap_;

@@ -10,10 +10,12 @@ namespace penstock::symm {
 // and each waits at a word of its own memory. The long's lower half counts at PE 0 only: the last
 // PE of the queue. Its upper half is this PE's place in the queue. One thread of a PE at a time
 // uses a lock.
+// in_use: this PE has it already, and would wait for itself.
 Status set_lock(Group& group, long* lock);
 // Whether it was free, and is now this PE's.
 Result<bool> test_lock(Group& group, long* lock);
 // By the PE that has it. What it has put before is there for the next one.
+// not_permitted: it has not.
 Status clear_lock(Group& group, long* lock);
 
 }  // namespace penstock::symm

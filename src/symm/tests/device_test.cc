@@ -5,6 +5,8 @@
 #include <cstring>
 #include <gtest/gtest.h>
 
+#include "penstock/base.h"
+
 namespace penstock::symm {
 namespace {
 
@@ -30,10 +32,12 @@ template <Scope kScope>
 void try_copies(uint64_t seed) {
   std::mt19937_64 random(seed);
   SimulatedGpus gpus(seed, {.pes = 2, .lanes = 8});
-  const uint64_t sizes[] = {1, 3, 16, 17, 40, 129, 512, 513, 1500};
+  const uint64_t sizes[] = {1, 3, 8, 16, 17, 32, 40, 64, 128, 129, 144, 256, 512, 513, 528, 1500};
+  const uint64_t alignments[] = {1, 8, 16};
   for (const uint64_t bytes : sizes) {
-    const uint64_t dest = 4096 + random() % 32;
-    const uint64_t source = 16384 + random() % 32;
+    const uint64_t alignment = alignments[random() % 3];
+    const uint64_t dest = 4096 + align_down(random() % 32, alignment);
+    const uint64_t source = 16384 + align_down(random() % 32, alignment);
     const bool is_get = random() % 2 != 0;
     std::memset(gpus.memory(0), 0, 32768);
     std::memset(gpus.memory(1), 0, 32768);

@@ -16,6 +16,7 @@ namespace penstock::device {
 
 constexpr uint32_t kSymmInFlight = 8;       // words of each thread of a warp or block
 constexpr uint32_t kSymmInFlightAlone = 4;  // of a thread alone
+constexpr uint32_t kSymmFewUnits = 4;       // of each thread, in a copy without tiles
 constexpr uint32_t kSymmTilesAhead = 4;     // tiles of 4 KiB: the latency of memory over that of L2
 
 // Where the source stands. Bytes of another PE may be kept in this processor's cache until the next
@@ -82,26 +83,26 @@ constexpr PENSTOCK_DEVICE uint32_t in_flight() {
   return kLanes == 1 ? kSymmInFlightAlone : kSymmInFlight;
 }
 
-// Asks for what a later tile reads, 128 bytes for each lane.
-template <uint32_t kLanes, class T>
-PENSTOCK_DEVICE void ask_ahead(const T* from, uint64_t count, uint64_t tile, uint32_t lane) {
-  const uint64_t at =
-      (tile + kSymmTilesAhead) * kLanes * in_flight<kLanes>() + lane * in_flight<kLanes>();
-  if (at < count) prefetch_to_l2(from + at);
-}
-
-// This lane's words of whole tiles, and of the one that ends with the range.
+// This lane's words of whole tiles, and of the one that ends with the range. The rest of what a
+// copy knows is used up before: what lives over this loop takes registers from its words.
 template <Source kSource, bool kAhead, uint32_t kLanes, class T>
 PENSTOCK_DEVICE void copy_tiles(T* to, const T* from, uint64_t count, Share share) {
   constexpr uint32_t kInFlight = in_flight<kLanes>();
   constexpr uint32_t kTile = kLanes * kInFlight;
+  const uint64_t begin = share.tile * kTile;
+  const auto step = static_cast<uint32_t>(share.step) * kTile;
+  if (begin >= count) return;
+  T* target = to + begin + share.lane;
+  const T* source = from + begin + share.lane;
+  uint64_t left = count - begin;  // from the tile on
   PENSTOCK_NOT_UNROLLED
-  for (uint64_t tile = share.tile; tile * kTile < count; tile += share.step) {
-    if (kAhead) ask_ahead<kLanes>(from, count, tile, share.lane);
-    const uint64_t begin = tile * kTile + share.lane;
-    const T* const source = from + begin;
-    T* const target = to + begin;
-    if (count - tile * kTile >= kTile) {
+  while (true) {
+    // Asks for what a later tile reads, 128 bytes for each lane.
+    constexpr uint32_t kAheadBy = kSymmTilesAhead * kTile;
+    if (kAhead && kAheadBy + share.lane * kInFlight < left) {
+      prefetch_to_l2(source + kAheadBy + share.lane * (kInFlight - 1));
+    }
+    if (left >= kTile) {
       T word[kInFlight];
       PENSTOCK_UNROLL
       for (uint32_t k = 0; k < kInFlight; ++k) {
@@ -111,20 +112,23 @@ PENSTOCK_DEVICE void copy_tiles(T* to, const T* from, uint64_t count, Share shar
       for (uint32_t k = 0; k < kInFlight; ++k) store_weak(target + k * kLanes, word[k]);
     } else {
       // Fewer words, still with one latency only. What has no value would be kept over all loops.
-      const auto left =
-          static_cast<int32_t>(count - tile * kTile) - static_cast<int32_t>(share.lane);
+      const auto mine = static_cast<int32_t>(left) - static_cast<int32_t>(share.lane);
       T word[kInFlight] = {};
       PENSTOCK_UNROLL
       for (int32_t k = 0; k < static_cast<int32_t>(kInFlight); ++k) {
-        if (k * static_cast<int32_t>(kLanes) < left) {
+        if (k * static_cast<int32_t>(kLanes) < mine) {
           word[k] = Loads<kSource>::load(source + k * kLanes);
         }
       }
       PENSTOCK_UNROLL
       for (int32_t k = 0; k < static_cast<int32_t>(kInFlight); ++k) {
-        if (k * static_cast<int32_t>(kLanes) < left) store_weak(target + k * kLanes, word[k]);
+        if (k * static_cast<int32_t>(kLanes) < mine) store_weak(target + k * kLanes, word[k]);
       }
     }
+    if (left <= step) return;
+    left -= step;
+    target += step;
+    source += step;
   }
 }
 
@@ -132,31 +136,33 @@ PENSTOCK_DEVICE void copy_tiles(T* to, const T* from, uint64_t count, Share shar
 // lanes of tile 0. Both sides are equal modulo the word's size.
 template <class T, Source kSource, bool kAhead, uint32_t kLanes>
 PENSTOCK_DEVICE void copy_as(char* to, const char* from, uint64_t bytes, Share share) {
-  uint64_t head = (0 - static_cast<uint64_t>(reinterpret_cast<uintptr_t>(to))) % sizeof(T);
-  if (head > bytes) head = bytes;
+  auto head = static_cast<uint32_t>((0 - static_cast<uint64_t>(reinterpret_cast<uintptr_t>(to))) %
+                                    sizeof(T));
+  if (head > bytes) head = static_cast<uint32_t>(bytes);
   const uint64_t words = (bytes - head) / sizeof(T);
+  const auto rest = static_cast<uint32_t>(bytes - words * sizeof(T));
+  if (rest != 0 && share.tile == 0) {
+    const uint64_t behind = words * sizeof(T);
+    if (kLanes == 1) {
+      copy_alone<kSource>(to, from, head);
+      copy_alone<kSource>(to + head + behind, from + head + behind, rest - head);
+    } else {
+      PENSTOCK_NOT_UNROLLED
+      for (uint32_t i = share.lane; i < rest; i += kLanes) {
+        const uint64_t at = i < head ? i : i + behind;
+        copy_one<kSource>(reinterpret_cast<uint8_t*>(to + at),
+                          reinterpret_cast<const uint8_t*>(from + at));
+      }
+    }
+  }
   T* const to_words = reinterpret_cast<T*>(to + head);
   const T* const from_words = reinterpret_cast<const T*>(from + head);
   if (kLanes > 1 && words <= share.step * kLanes) {
     // A word for each lane of all: nothing but its load and its store.
-    const uint64_t index = share.tile * kLanes + share.lane;
+    const auto index = static_cast<uint32_t>(share.tile) * kLanes + share.lane;
     if (index < words) copy_one<kSource>(to_words + index, from_words + index);
   } else {
     copy_tiles<kSource, kAhead, kLanes>(to_words, from_words, words, share);
-  }
-  const auto rest = static_cast<uint32_t>(bytes - words * sizeof(T));
-  if (rest == 0 || share.tile != 0) return;
-  if (kLanes == 1) {
-    copy_alone<kSource>(to, from, head);
-    copy_alone<kSource>(to + head + words * sizeof(T), from + head + words * sizeof(T),
-                        rest - head);
-  } else {
-    PENSTOCK_NOT_UNROLLED
-    for (uint32_t i = share.lane; i < rest; i += kLanes) {
-      const uint64_t at = i < head ? i : i + words * sizeof(T);
-      copy_one<kSource>(reinterpret_cast<uint8_t*>(to + at),
-                        reinterpret_cast<const uint8_t*>(from + at));
-    }
   }
 }
 
@@ -193,13 +199,18 @@ struct PartOf {
   uint32_t parts;
 };
 
+// The same address, of which the compiler knows nothing. A loop around a copy, as of a program that
+// copies the same again, would keep in registers what each width needs, if it knew that it stays.
+template <class T>
+PENSTOCK_DEVICE T* anew(T* address) {
+  return reinterpret_cast<T*>(forgotten(reinterpret_cast<uintptr_t>(address)));
+}
+
 // The part of a copy that this company does.
 template <Source kSource, Scope kScope>
 PENSTOCK_DEVICE void copy_part(void* to, const void* from, uint64_t bytes, PartOf whole) {
-  // A loop around this, as of a program that copies the same again, would keep in registers what
-  // each width needs, if the compiler knew that it stays the same.
-  to = reinterpret_cast<void*>(forgotten(reinterpret_cast<uintptr_t>(to)));
-  from = reinterpret_cast<const void*>(forgotten(reinterpret_cast<uintptr_t>(from)));
+  to = anew(to);
+  from = anew(from);
   bytes = forgotten(bytes);
   const auto rank = static_cast<uint32_t>(forgotten(Company<kScope>::rank()));
   const uint32_t size = Company<kScope>::size();
@@ -220,6 +231,48 @@ PENSTOCK_DEVICE void copy_part(void* to, const void* from, uint64_t bytes, PartO
 
 constexpr uint64_t kPolledBytes = 16;
 
+// Whether addresses and length are multiples of a word's size.
+template <class T>
+PENSTOCK_DEVICE bool is_of_whole(const void* to, const void* from, uint64_t bytes) {
+  const uint64_t all = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | bytes;
+  return static_cast<uint32_t>(all) % sizeof(T) == 0;
+}
+
+// A word for each thread: nothing but its load and its store.
+template <class T, Source kSource>
+PENSTOCK_DEVICE void copy_word_each(void* to, const void* from, uint64_t bytes, uint32_t rank) {
+  if (rank * sizeof(T) < bytes)
+    copy_one<kSource>(static_cast<T*>(to) + rank, static_cast<const T*>(from) + rank);
+}
+
+// A few units for each thread, all of them on their way at once.
+template <Source kSource, Scope kScope>
+PENSTOCK_DEVICE void copy_few_units(void* to, const void* from, uint64_t bytes, uint32_t rank) {
+  const auto units = static_cast<uint32_t>(bytes / sizeof(SymmUnit));
+  if (rank >= units) return;
+  const uint32_t size = Company<kScope>::size();
+  SymmUnit* const target = static_cast<SymmUnit*>(to) + rank;
+  const SymmUnit* const source = static_cast<const SymmUnit*>(from) + rank;
+  SymmUnit unit[kSymmFewUnits] = {};  // what has no value would be kept over all loops
+  PENSTOCK_UNROLL
+  for (uint32_t k = 0; k < kSymmFewUnits; ++k) {
+    if (rank + k * size < units) unit[k] = Loads<kSource>::load(source + k * size);
+  }
+  PENSTOCK_UNROLL
+  for (uint32_t k = 0; k < kSymmFewUnits; ++k) {
+    if (rank + k * size < units) store_weak(target + k * size, unit[k]);
+  }
+}
+
+// Whether copy() has something to do for this thread's warp. Warps without anything, which are most
+// of a large block's, leave at once: what each of them does is what a small copy costs.
+template <Scope kScope>
+PENSTOCK_DEVICE bool has_share(const void* to, const void* from, uint64_t bytes) {
+  if (kScope != Scope::block) return bytes != 0;
+  const uint64_t first = Company<kScope>::rank() / kSymmLanes * kSymmLanes;
+  return first * (is_of_whole<SymmUnit>(to, from, bytes) ? sizeof(SymmUnit) : 1) < bytes;
+}
+
 template <Source kSource, Scope kScope>
 PENSTOCK_DEVICE void copy(void* to, const void* from, uint64_t bytes) {
   if (kScope == Scope::thread && bytes <= kPolledBytes) {
@@ -227,7 +280,21 @@ PENSTOCK_DEVICE void copy(void* to, const void* from, uint64_t bytes) {
         static_cast<char*>(to), static_cast<const char*>(from), bytes);
     return;
   }
-  copy_part<kSource, kScope>(to, from, bytes, {0, 1});
+  to = anew(to);
+  from = anew(from);
+  bytes = forgotten(bytes);
+  const auto rank = static_cast<uint32_t>(forgotten(Company<kScope>::rank()));
+  const uint64_t units = uint64_t{Company<kScope>::size()} * sizeof(SymmUnit);
+  const bool is_of_units = is_of_whole<SymmUnit>(to, from, bytes);
+  if (is_of_units && bytes <= units) {
+    copy_word_each<SymmUnit, kSource>(to, from, bytes, rank);
+  } else if (is_of_whole<uint64_t>(to, from, bytes) && bytes <= units / 2) {
+    copy_word_each<uint64_t, kSource>(to, from, bytes, rank);
+  } else if (is_of_units && bytes <= units * kSymmFewUnits) {
+    copy_few_units<kSource, kScope>(to, from, bytes, rank);
+  } else {
+    copy_part<kSource, kScope>(to, from, bytes, {0, 1});
+  }
 }
 
 // Elements with a distance on either side, counted in elements.

@@ -15,7 +15,8 @@ template <Scope kScope>
 PENSTOCK_DEVICE void put(const SymmState& state, void* dest, const void* source, uint64_t bytes,
                          int pe) {
   Company<kScope>::meet();
-  if (bytes != 0) copy<Source::near, kScope>(at(state, dest, bytes, pe), source, bytes);
+  if (has_share<kScope>(dest, source, bytes))
+    copy<Source::near, kScope>(at(state, dest, bytes, pe), source, bytes);
   Company<kScope>::meet();
 }
 
@@ -24,7 +25,8 @@ template <Scope kScope>
 PENSTOCK_DEVICE void get(const SymmState& state, void* dest, const void* source, uint64_t bytes,
                          int pe) {
   Company<kScope>::meet();
-  if (bytes != 0) copy<Source::far, kScope>(dest, at(state, source, bytes, pe), bytes);
+  if (has_share<kScope>(dest, source, bytes))
+    copy<Source::far, kScope>(dest, at(state, source, bytes, pe), bytes);
   Company<kScope>::meet();
 }
 

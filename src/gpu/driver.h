@@ -74,7 +74,14 @@ namespace penstock::gpu {
   CALL(cuLibraryGetKernel)                \
   CALL(cuKernelGetFunction)               \
   CALL(cuFuncGetAttribute)                \
-  CALL(cuLaunchKernel)
+  CALL(cuLaunchKernel)                    \
+  CALL(cuGraphCreate)                     \
+  CALL(cuGraphAddKernelNode)              \
+  CALL(cuGraphInstantiate)                \
+  CALL(cuGraphUpload)                     \
+  CALL(cuGraphLaunch)                     \
+  CALL(cuGraphExecDestroy)                \
+  CALL(cuGraphDestroy)
 
 struct Driver {
 #define PENSTOCK_CUDA_DECLARE(name) decltype(&::name) name = nullptr;

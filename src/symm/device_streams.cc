@@ -38,7 +38,27 @@ Outcome<std::unique_ptr<DeviceStreams>> DeviceStreams::make(DeviceHeap& heap) {
   return std::unique_ptr<DeviceStreams>(new DeviceStreams(heap));
 }
 
+Outcome<void> DeviceStreams::prepare(const Team& team) {
+  auto& prepared = barriers_.at(team.id());
+  if (prepared != nullptr) return {};
+  device::SymmState state = heap_.state();
+  auto number = static_cast<int>(team.id());
+  std::array<void*, 2> addresses = {&state, &number};
+  TRY_ASSIGN(prepared, heap_.device().prepare({.kernel = kBarrier,
+                                               .blocks = 1,
+                                               .threads = kWarp,
+                                               .arguments = addresses,
+                                               .stream = heap_.device().own_stream()}));
+  return {};
+}
+
 Status DeviceStreams::barrier(const Team& team, Stream stream) {
+  gpu::PreparedLaunch* const prepared =
+      team.id() < barriers_.size() ? barriers_[team.id()].get() : nullptr;
+  if (prepared != nullptr) {
+    const Status launched = prepared->launch(stream);
+    if (launched.code() != Code::not_supported) return launched;
+  }
   return launch(heap_.device(), kBarrier, kWarp, stream, heap_.state(),
                 static_cast<int>(team.id()));
 }

@@ -32,9 +32,16 @@ Status make_first_teams(symm::Group& group) {
   return {};
 }
 
-Status tell_teams(symm::DeviceHeap& heap) {
+Outcome<void> tell_of(OnDevice& device, const symm::Team& team) {
+  if (const Status told = device.heap->tell_of(team); !told.ok()) {
+    return Failure{told, fmt::format("the GPU cannot be told of team {}", team.id())};
+  }
+  return device.streams->prepare(team);
+}
+
+Outcome<void> tell_teams(OnDevice& device) {
   for (const symm::Team* const team : teams) {
-    if (team != nullptr) TRY(heap.tell_of(*team));
+    if (team != nullptr) TRY(tell_of(device, *team));
   }
   return {};
 }
@@ -69,7 +76,7 @@ int split(const char* call, nvshmem_team_t parent, const PeSet& part, nvshmem_te
     return NVSHMEMX_ERROR_OUT_OF_MEMORY;
   }
   // Before anybody's kernels use it: its PEs' words are made anew, and all have done that.
-  if (const Status told = on_device(call).heap->tell_of(team); !told.ok()) fault_status(call, told);
+  if (const auto told = tell_of(on_device(call), team); !told) fault(call, told.error().message);
   if (const Status met = group(call).sync(team); !met.ok()) fault_status(call, met);
   teams[team.id()] = &team;
   *made = static_cast<nvshmem_team_t>(team.id());

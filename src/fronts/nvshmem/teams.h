@@ -11,7 +11,7 @@ namespace penstock::nvshmem {
 Status make_first_teams(symm::Group& group);
 void forget_teams();
 // Tells kernels of those, once there is a heap in the GPU.
-Status tell_teams(symm::DeviceHeap& heap);
+Outcome<void> tell_teams(OnDevice& device);
 
 // Null: there is none of that number here.
 symm::Team* find_team(const char* call, int32_t team);

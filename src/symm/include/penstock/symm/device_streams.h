@@ -2,6 +2,8 @@
 // given to a stream, in order with it, and as nodes of a graph where it is captured.
 #pragma once
 
+#include <array>
+
 #include "penstock/symm/device_heap.h"
 
 namespace penstock::symm {
@@ -14,6 +16,10 @@ class DeviceStreams {
 
   // Loads the kernels. not_supported: a build without CUDA.
   static Outcome<std::unique_ptr<DeviceStreams>> make(DeviceHeap& heap);
+
+  // Makes barriers of this team cost half, for as long as the heap lives; another team may take
+  // over its number. Its kernels need not know the team yet.
+  Outcome<void> prepare(const Team& team);
 
   // All of the team; what each of them has put before, by whatever means, is there for the others
   // behind it. Made by one stream of each PE at a time.
@@ -36,6 +42,8 @@ class DeviceStreams {
   explicit DeviceStreams(DeviceHeap& heap) : heap_(heap) {}
 
   DeviceHeap& heap_;
+  // By the team's number. Empty: none was prepared.
+  std::array<std::unique_ptr<gpu::PreparedLaunch>, device::kSymmTeamsMax> barriers_;
 };
 
 }  // namespace penstock::symm

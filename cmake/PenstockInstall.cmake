@@ -117,6 +117,29 @@ function(penstock_install)
     file(CREATE_LINK oshcc
       \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${openshmem}/bin/oshc++\" SYMBOLIC)"
     COMPONENT penstock-compat)
+  # A whole NVSHMEM_HOME. libnvshmem.a is told where it will be, which is known only now.
+  if(TARGET nvshmem_host)
+    find_package(Python3 REQUIRED COMPONENTS Interpreter)
+    set(nvshmem ${CMAKE_INSTALL_LIBDIR}/penstock/nvshmem)
+    install(TARGETS nvshmem_host nvshmem_device COMPONENT penstock-compat
+      LIBRARY DESTINATION ${nvshmem}/lib ARCHIVE DESTINATION ${nvshmem}/lib)
+    install(CODE "
+      execute_process(COMMAND \"${Python3_EXECUTABLE}\" -B
+        \"${PROJECT_SOURCE_DIR}/src/fronts/nvshmem/trampoline/install_trampoline.py\"
+        \"$<TARGET_FILE:nvshmem_trampoline>\"
+        \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${nvshmem}/lib/libnvshmem.a\"
+        --beside \"\${CMAKE_INSTALL_PREFIX}/${nvshmem}/lib\" COMMAND_ERROR_IS_FATAL ANY)"
+      COMPONENT penstock-compat)
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/lib/cmake/nvshmem COMPONENT penstock-compat
+      DESTINATION ${nvshmem}/lib/cmake)
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/src/fronts/nvshmem/made/include/ src/fronts/nvshmem/headers/
+      COMPONENT penstock-compat DESTINATION ${nvshmem}/include)
+    install(FILES src/symm/include/penstock_device_symm.h COMPONENT penstock-compat DESTINATION ${nvshmem}/include)
+    install(DIRECTORY src/symm/include/penstock_device/symm COMPONENT penstock-compat
+      DESTINATION ${nvshmem}/include/penstock_device)
+    install(PROGRAMS src/fronts/shmem/wrappers/oshrun COMPONENT penstock-compat
+      DESTINATION ${nvshmem}/bin RENAME nvshmrun)
+  endif()
   if(TARGET hf3fs_py_usrbio)
     install(TARGETS hf3fs_py_usrbio COMPONENT penstock-compat LIBRARY DESTINATION ${hf3fs}/python)
     install(DIRECTORY ${CMAKE_BINARY_DIR}/python/hf3fs_fuse COMPONENT penstock-compat

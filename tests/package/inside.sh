@@ -175,6 +175,13 @@ done
 openshmem=/usr/lib/$(gcc -print-multiarch)/penstock/openshmem/bin
 check "an OpenSHMEM program is built by oshcc" "$openshmem/oshcc" "$here/program_shmem.c" -o "$scratch/program_shmem"
 check "and runs by oshrun" is "$("$openshmem/oshrun" -n 2 "$scratch/program_shmem" | sort | tr '\n' ' ')" "1 2 "
+nvshmem=/usr/lib/$(gcc -print-multiarch)/penstock/nvshmem
+if [[ -d $nvshmem ]]; then
+  check "an NVSHMEM program is built by one line" gcc "$here/program_nvshmem.c" -L"$nvshmem/lib" -lnvshmem -o "$scratch/program_nvshmem"
+  check "and runs by nvshmrun" is "$("$nvshmem/bin/nvshmrun" -np 2 "$scratch/program_nvshmem" | sort | tr '\n' ' ')" "0 1 "
+else
+  skip "NVSHMEM" "this build has none (no CUDA)"
+fi
 python=$(pkg-config --variable=libdir penstock-hf3fs)/../python
 if [[ -d $python ]]; then
   check "3FS's Python package in its own directory" env PYTHONPATH="$python" /usr/bin/python3 -B -c 'import hf3fs_fuse.io'

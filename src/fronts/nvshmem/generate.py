@@ -8,6 +8,7 @@ import pathlib
 import definitions
 import headers
 import programs
+import trampoline
 
 
 def files(vendor):
@@ -18,6 +19,7 @@ def files(vendor):
         yield "include/" + name, headers.other(name)
     yield "definitions_memory.cc", definitions.source()
     yield from programs.files()
+    yield from trampoline.files()
 
 
 def main():

@@ -72,6 +72,8 @@ namespace penstock::gpu {
   CALL(cuLaunchHostFunc)                  \
   CALL(cuLibraryLoadData)                 \
   CALL(cuLibraryGetKernel)                \
+  CALL(cuLibraryGetGlobal)                \
+  CALL(cuModuleGetGlobal)                 \
   CALL(cuKernelGetFunction)               \
   CALL(cuFuncGetAttribute)                \
   CALL(cuLaunchKernel)                    \

@@ -317,4 +317,20 @@ Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(DeviceId device)
       new CudaSymmetricDevice({*memory, device, context.context, stream}));
 }
 
+Outcome<MutableBytes> variable_of(const LoadedCode& code, const char* name, DeviceId device) {
+  TRY_ASSIGN(CudaMemory* const memory, cuda());
+  TRY_ASSIGN(const Context context, memory->context(device));
+  const Driver& driver = memory->driver();
+  const ContextScope scope(driver, context.context);
+  CUdeviceptr address = 0;
+  size_t bytes = 0;
+  const CUresult found =
+      code.kind == LoadedCode::Kind::module
+          ? driver.cuModuleGetGlobal(&address, &bytes, static_cast<CUmodule>(code.handle), name)
+          : driver.cuLibraryGetGlobal(&address, &bytes, static_cast<CUlibrary>(code.handle), name);
+  if (found != CUDA_SUCCESS)
+    return failure_of(driver, fmt::format("GPU {}: find {}", device.value, name), found);
+  return MutableBytes(reinterpret_cast<std::byte*>(address), bytes);
+}
+
 }  // namespace penstock::gpu

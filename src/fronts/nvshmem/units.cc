@@ -2,7 +2,9 @@
 
 #include "process.h"
 
+#include <fmt/core.h>
 #include <mutex>
+#include <string>
 
 namespace penstock::nvshmem {
 namespace {
@@ -10,6 +12,14 @@ namespace {
 // Constructors of units may run before this library's: nothing here has one.
 constinit std::mutex units_mutex;
 constinit penstock_symm_unit* first_unit = nullptr;
+
+// As nvcc names the variable of nvshmem.h (penstock_symm_state) in device code: by the rules of
+// C++.
+const std::string& name_of_state() {
+  static const std::string name =
+      fmt::format("_Z19penstock_symm_stateILj{}EE", device::kSymmVersion);
+  return name;
+}
 
 Status tell(const symm::DeviceHeap& heap, const penstock_symm_unit& unit) {
   const bool is_known =
@@ -26,6 +36,19 @@ Status tell_units(const symm::DeviceHeap& heap) {
   for (const penstock_symm_unit* unit = first_unit; unit != nullptr; unit = unit->next)
     TRY(tell(heap, *unit));
   return {};
+}
+
+Outcome<std::byte*> state_in(const gpu::LoadedCode& code, const OnDevice& there) {
+  auto found = gpu::variable_of(code, name_of_state().c_str(), there.device->id());
+  if (!found && found.error().status.code() == Code::not_found) {
+    return Failure{Code::not_found,
+                   "no kernel there calls NVSHMEM, or they were compiled with the headers of "
+                   "another version of Penstock"};
+  }
+  if (!found) return found.error();
+  if (found->size() != sizeof(device::SymmState))
+    return Failure{Code::wrong_version, "its state has another size"};
+  return found->data();
 }
 
 }  // namespace penstock::nvshmem

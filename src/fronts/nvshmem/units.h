@@ -23,7 +23,12 @@ __attribute__((visibility("default"))) int penstock_nvshmem_ready();
 
 namespace penstock::nvshmem {
 
+struct OnDevice;
+
 // Writes to all units that are known; those that are added later are told then.
 Status tell_units(const symm::DeviceHeap& heap);
+// The state of code that the program has loaded by the driver, which is in no list. not_found: it
+// has none.
+Outcome<std::byte*> state_in(const gpu::LoadedCode& code, const OnDevice& there);
 
 }  // namespace penstock::nvshmem

@@ -12,8 +12,13 @@
 #include <cuda_fp16.h>
 
 // Filled by the library, through the driver, once the program has chosen its device. One for each
-// translation unit, with internal linkage: units are told apart by their addresses.
-static __constant__ penstock::device::SymmState penstock_symm_state;
+// translation unit, or for all that are linked with one another as relocatable code. A template, as
+// that may stand in several units whether their code is relocatable or not, and has one name in all
+// of them, by which the library finds it in modules that the program loads
+// (fronts/nvshmem/units.cc); that of another version has another name. Hidden: shared libraries
+// have each their own.
+template <unsigned kVersion>
+__attribute__((visibility("hidden"))) __constant__ penstock::device::SymmState penstock_symm_state;
 
 // Of the library: units that have such a state, in the order in which they were loaded.
 extern "C" {
@@ -32,7 +37,10 @@ namespace {
 // Compiled in this unit, so that it asks the CUDA runtime that the program is linked with.
 void* penstock_symm_state_address() {
   void* address = nullptr;
-  return cudaGetSymbolAddress(&address, penstock_symm_state) == cudaSuccess ? address : nullptr;
+  return cudaGetSymbolAddress(&address, penstock_symm_state<penstock::device::kSymmVersion>) ==
+                 cudaSuccess
+             ? address
+             : nullptr;
 }
 
 struct PenstockSymmUnit {
@@ -69,7 +77,7 @@ namespace nvshmem {
 using device::Scope;
 
 PENSTOCK_DEVICE const device::SymmState& state() {
-  return penstock_symm_state;
+  return penstock_symm_state<device::kSymmVersion>;
 }
 
 PENSTOCK_DEVICE void expect(bool come) {

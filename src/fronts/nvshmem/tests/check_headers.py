@@ -7,6 +7,7 @@ relocatable device code. Ends with 77 where there is no CUDA to compile with.
 
 import argparse
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,22 @@ import tempfile
 SKIPPED = 77
 EVERY = ["memory", "words", "collectives", "reduces", "reducescatters"]
 HERE = pathlib.Path(__file__).resolve().parent
-EXAMPLE = HERE.parents[3] / "examples" / "nvshmem_ring.cu"
+ROOT = HERE.parents[3]
+EXAMPLE = ROOT / "examples" / "nvshmem_ring.cu"
+
+
+def name_of_state():
+    """By which the library looks for the state in modules (units.cc)."""
+    version = re.search(r"kSymmVersion = (\d+)", (ROOT / "src/symm/include/penstock_device/symm/state.h").read_text())
+    name = re.search(r'"(_Z19penstock_symm_state[^"]*)"', (HERE.parent / "units.cc").read_text())
+    return name.group(1).replace("{}", version.group(1)).encode()
+
+
+def has_state(kernels, directory, rdc):
+    cubin = pathlib.Path(directory) / "state.cubin"
+    command = [*kernels, "-std=c++14", "-arch=sm_80", f"-rdc={rdc}", "-cubin", EXAMPLE, "-o", cubin]
+    subprocess.run([str(word) for word in command], check=True)
+    return name_of_state() + b"\0" in cubin.read_bytes()
 
 
 def main():
@@ -51,6 +67,10 @@ def main():
             result = subprocess.run(command, capture_output=True, text=True, check=False)
             if result.returncode != 0:
                 print(" ".join(command), result.stdout, result.stderr, sep="\n")
+                failed += 1
+        for rdc in ("false", "true"):
+            if not has_state(kernels, directory, rdc):
+                print(f"-rdc={rdc}: the library will not find {name_of_state().decode()} in modules")
                 failed += 1
     print(f"{len(calls)} compiled, {failed} with errors")
     return 1 if failed else 0

@@ -77,4 +77,14 @@ class SymmetricDevice {
 Outcome<engine::DeviceId> current_device();
 Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(engine::DeviceId device);
 
+// Code that the program has loaded by the driver itself: a CUmodule or a CUlibrary.
+struct LoadedCode {
+  enum class Kind { module, library };
+  Kind kind;
+  void* handle;
+};
+// Where a variable of it is, in device memory, on this device. not_found: it has none of that name.
+Outcome<MutableBytes> variable_of(const LoadedCode& code, const char* name,
+                                  engine::DeviceId device);
+
 }  // namespace penstock::gpu

@@ -1,5 +1,7 @@
-// Beginning by a unique id, which the program itself hands to its PEs.
+// Beginning by a unique id, which the program itself hands to its PEs, or by what it has begun
+// before: MPI, or an OpenSHMEM.
 #include "api.h"
+#include "communicator.h"
 
 #include <chrono>
 #include <cstring>
@@ -11,30 +13,37 @@ namespace {
 static_assert(sizeof(nvshmemx_uniqueid_t) == sizeof(penstock::job::UniqueId),
               "one is carried in the other's bytes");
 
-// As long as NVSHMEM waits for the other PEs.
-constexpr std::chrono::seconds kTimeToJoin{120};
+using Joined = penstock::Outcome<std::unique_ptr<penstock::job::Member>>;
 
-// Of the process that has made an id: where the others meet, until it ends.
-std::unique_ptr<penstock::job::Gate>& gate() {
-  static auto* const own = new std::unique_ptr<penstock::job::Gate>;
-  return *own;
+int status_of(const char* call, const penstock::Failure& failure) {
+  penstock::log::error("{}: {}", call, failure.message);
+  return failure.status.code() == penstock::Code::invalid_argument ? NVSHMEMX_ERROR_INVALID_VALUE
+                                                                   : NVSHMEMX_ERROR_INTERNAL;
 }
 
-int join(const char* call, const nvshmemx_uniqueid_args_t& args) {
+// `join` is called when this process is of no job yet; a second init only counts.
+template <class Join>
+int begin_by(const char* call, Join&& join) {
+  if (front::has_begun()) {
+    front::begin(call, nullptr);
+    return 0;
+  }
+  Joined member = join();
+  if (!member) return status_of(call, member.error());
+  front::begin(call, std::move(*member));
+  return 0;
+}
+
+Joined join_by_id(const nvshmemx_uniqueid_args_t& args) {
   if (args.id == nullptr || args.nranks < 1 || args.myrank < 0 || args.myrank >= args.nranks) {
-    return NVSHMEMX_ERROR_INVALID_VALUE;
+    return penstock::Failure{penstock::Code::invalid_argument,
+                             "the attributes have no unique id, or a rank that is not there"};
   }
   penstock::job::UniqueId id;
   std::memcpy(id.bytes.data(), args.id, sizeof id.bytes);
-  auto member = penstock::job::Member::by_unique_id(id, static_cast<uint32_t>(args.myrank),
-                                                    static_cast<uint32_t>(args.nranks),
-                                                    std::chrono::steady_clock::now() + kTimeToJoin);
-  if (!member) {
-    penstock::log::error("{}: {}", call, member.error().message);
-    return NVSHMEMX_ERROR_INTERNAL;
-  }
-  front::begin(call, std::move(*member));
-  return 0;
+  return penstock::job::Member::by_unique_id(id, static_cast<uint32_t>(args.myrank),
+                                             static_cast<uint32_t>(args.nranks),
+                                             std::chrono::steady_clock::now() + front::kTimeToJoin);
 }
 
 }  // namespace
@@ -45,8 +54,10 @@ NVSHMEM_DEFINE int nvshmemx_get_uniqueid(nvshmemx_uniqueid_t* uniqueid) {
     penstock::log::error("nvshmemx_get_uniqueid: {}", opened.error().message);
     return NVSHMEMX_ERROR_INTERNAL;
   }
-  gate() = std::move(*opened);
-  std::memcpy(uniqueid, gate()->id().bytes.data(), sizeof *uniqueid);
+  std::memcpy(uniqueid, (*opened)->id().bytes.data(), sizeof *uniqueid);
+  // Programs ask on all PEs, and use the id of one: none is given back before the end.
+  const std::lock_guard lock(front::process().mutex);
+  front::process().gates.push_back(std::move(*opened));
   return 0;
 }
 
@@ -59,14 +70,23 @@ NVSHMEM_DEFINE int nvshmemx_set_attr_uniqueid_args(int myrank, int nranks,
   return 0;
 }
 
+NVSHMEM_DEFINE int nvshmemx_set_attr_mpi_comm_args(void* mpi_comm, nvshmemx_init_attr_t* attr) {
+  attr->mpi_comm = mpi_comm;
+  return 0;
+}
+
 NVSHMEM_DEFINE int nvshmemx_init_attr(unsigned int flags, nvshmemx_init_attr_t* attributes) {
   const char* const call = "nvshmemx_init_attr";
-  if ((flags & NVSHMEMX_INIT_WITH_UNIQUEID) != 0) {
-    return attributes != nullptr ? join(call, attributes->args.uid_args)
-                                 : NVSHMEMX_ERROR_INVALID_VALUE;
+  if ((flags & (NVSHMEMX_INIT_WITH_UNIQUEID | NVSHMEMX_INIT_WITH_MPI_COMM)) != 0 &&
+      attributes == nullptr) {
+    return NVSHMEMX_ERROR_INVALID_VALUE;
   }
-  // A launcher's environment says the rest: an MPI communicator, too, is of a job that one has
-  // started.
+  if ((flags & NVSHMEMX_INIT_WITH_UNIQUEID) != 0)
+    return begin_by(call, [&] { return join_by_id(attributes->args.uid_args); });
+  if ((flags & NVSHMEMX_INIT_WITH_MPI_COMM) != 0)
+    return begin_by(call, [&] { return front::join_by_mpi(attributes->mpi_comm); });
+  if ((flags & NVSHMEMX_INIT_WITH_SHMEM) != 0)
+    return begin_by(call, [] { return front::join_by_shmem(); });
   front::begin(call, nullptr);
   return 0;
 }

@@ -57,12 +57,19 @@ OnDevice& on_device(const char* call) {
   return *own.on_device;
 }
 
+bool has_begun() {
+  Process& own = process();
+  const std::lock_guard lock(own.mutex);
+  return own.inits > 0 || own.was_finalized;
+}
+
 void begin(const char* call, std::unique_ptr<job::Member> member) {
   Process& own = process();
   const std::lock_guard lock(own.mutex);
   if (own.was_finalized) fault(call, "called after nvshmem_finalize()");
   if (own.inits++ > 0) return;
   own.pid = ::getpid();
+  own.has_own_room = member != nullptr;
   if (member == nullptr) {
     auto joined = join_job();
     if (!joined) fault(call, joined.error().message);
@@ -96,6 +103,11 @@ void finish(const char* call) {
   forget_teams();
   own.group.reset();
   own.member->leave();
+  if (!own.has_own_room) return;
+  // With the end of this process what it has of the job's rooms would be gone for those that are
+  // slower.
+  own.member.reset();
+  for (const auto& gate : own.gates) gate->close(limits::kToSeeOthersLeave);
 }
 
 int Process::exit_code_of_end() const {

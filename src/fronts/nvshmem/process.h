@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "penstock/job.h"
 #include "penstock/symm.h"
@@ -23,6 +24,8 @@ struct OnDevice {
 struct Process {
   std::mutex mutex;  // of what follows, and of the calls that make and end it
   std::unique_ptr<job::Member> member;
+  bool has_own_room = false;  // no launcher has the job's room: this process or another PE has it
+  std::vector<std::unique_ptr<job::Gate>> gates;  // of the unique ids that this process has made
   std::unique_ptr<symm::Group> group;
   std::unique_ptr<OnDevice> on_device;
   int inits = 0;
@@ -51,6 +54,8 @@ inline symm::Group& group(const char* call) {
 // come here together.
 OnDevice& on_device(const char* call);
 
+// Whether there was an init, of which an end may have come, too.
+bool has_begun();
 // For `call`: with the job that a launcher, or the caller, has made; null: as the environment says.
 void begin(const char* call, std::unique_ptr<job::Member> member);
 void finish(const char* call);

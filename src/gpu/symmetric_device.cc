@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "penstock/gpu.h"
@@ -280,7 +281,18 @@ class CudaSymmetricDevice final : public SymmetricDevice {
   }
 
   Outcome<MutableBytes> host_words(uint64_t bytes) override {
-    return device_.memory.pinned_memory(device_.id, bytes);
+    // Memory of the process, and not of the driver: it stays when the program resets its device,
+    // and threads of the host look at it still.
+    const uint64_t length = align_up(bytes, uint64_t{4096});
+    void* const memory =
+        ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return Failure{Code::no_memory, "no memory for words of the host"};
+    const ContextScope scope(device_.driver(), device_.context);
+    const CUresult result = device_.driver().cuMemHostRegister(
+        memory, length, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (result == CUDA_SUCCESS) return MutableBytes(static_cast<std::byte*>(memory), bytes);
+    ::munmap(memory, length);
+    return failure_of(device_.driver(), fmt::format("pin {} bytes of the host", length), result);
   }
 
  private:

@@ -1,16 +1,32 @@
 #include "faults.h"
 
 #include "limits.h"
+#include "penstock_device/symm/address.h"
 #include "process.h"
 
+#include <atomic>
 #include <fmt/core.h>
 #include <unistd.h>
 
 namespace penstock::nvshmem {
 namespace {
 
+// What a kernel of this process has told, if one has.
+device::SymmReport kernels_report() {
+  const OnDevice* const there = current_device.load(std::memory_order_acquire);
+  if (there == nullptr || there->streams->failure() == device::kSymmNothing) return {};
+  return *reinterpret_cast<const device::SymmReport*>(there->heap->state().failure);
+}
+
 [[noreturn]] void end_job(int code, const char* call, const std::string& what, bool is_told) {
+  // Of several threads that find something wrong the first one ends all.
+  static std::atomic_flag ends;
+  while (ends.test_and_set()) ::pause();
   Process& own = process();
+  if (const device::SymmReport report = kernels_report(); report.why == device::kSymmAskedToEnd) {
+    code = report.pe;  // what it gave to nvshmem_global_exit()
+    is_told = false;
+  }
   const auto* const all = current_group.load(std::memory_order_acquire);
   const std::string who = all == nullptr ? "" : fmt::format("PE {}: ", all->me());
   if (is_told) {
@@ -23,13 +39,17 @@ namespace {
 }
 
 std::string said_by(device::SymmFailure failure) {
+  const device::SymmReport report = kernels_report();
   switch (failure) {
     case device::kSymmPeerGone:
       return "a kernel waited for a PE that has ended";
     case device::kSymmNotSymmetric:
-      return "a kernel used an address that is not symmetric";
+      return fmt::format(
+          "a kernel used address {:#x} for PE {}: what it wanted there is not all symmetric (of "
+          "nvshmem_malloc())",
+          report.address, report.pe);
     case device::kSymmNoSuchPe:
-      return "a kernel named a PE that is not there";
+      return fmt::format("a kernel named PE {}, which is not there", report.pe);
     case device::kSymmNotReady:
       return "a kernel used a module that was loaded without nvshmemx_cumodule_init() or before "
              "nvshmem_init()";

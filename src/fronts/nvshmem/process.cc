@@ -5,6 +5,7 @@
 #include "teams.h"
 #include "units.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <unistd.h>
 
@@ -20,6 +21,14 @@ Outcome<std::unique_ptr<job::Member>> join_job() {
   auto member = job::Member::from_environment();
   if (member || member.error().status != Code::not_found) return member;
   return job::Member::alone();
+}
+
+// What a kernel of a program reports that ends without a call: its output is written before.
+void look_at_exit() {
+  const OnDevice* const there = current_device.load(std::memory_order_acquire);
+  if (there == nullptr || process().pid != ::getpid()) return;
+  if (there->streams->failure() != device::kSymmNothing) std::fflush(nullptr);
+  check_kernels("nvshmem");
 }
 
 Outcome<std::unique_ptr<OnDevice>> make_device(symm::Group& group, uint64_t heap_bytes) {
@@ -53,6 +62,9 @@ OnDevice& on_device(const char* call) {
     own.on_device = std::move(*made);
     if (const Status told = tell_units(*own.on_device->heap); !told.ok()) fault_status(call, told);
     current_device.store(own.on_device.get(), std::memory_order_release);
+    own.on_device->watch = std::make_unique<KernelWatch>(own.on_device->heap->state().failure,
+                                                         [] { check_kernels("nvshmem"); });
+    std::atexit(look_at_exit);
   }
   return *own.on_device;
 }
@@ -97,6 +109,7 @@ void finish(const char* call) {
   // Nobody leaves while another one may still reach its memory.
   if (const Status met = all.barrier(all.world()); !met.ok()) fault_status(call, met);
   own.was_finalized = true;
+  if (own.on_device != nullptr) own.on_device->watch.reset();
   current_device.store(nullptr, std::memory_order_release);
   current_group.store(nullptr, std::memory_order_release);
   own.on_device.reset();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "faults.h"
+#include "kernel_watch.h"
 
 #include <atomic>
 #include <memory>
@@ -19,6 +20,7 @@ struct OnDevice {
   std::unique_ptr<gpu::SymmetricDevice> device;
   std::unique_ptr<symm::DeviceHeap> heap;
   std::unique_ptr<symm::DeviceStreams> streams;
+  std::unique_ptr<KernelWatch> watch;  // of the heap's words
 };
 
 struct Process {

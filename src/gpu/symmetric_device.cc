@@ -82,7 +82,56 @@ class CudaWindow final : public Window {
     return place(offset, length, handle, what);
   }
 
+  Outcome<UniqueFd> adopt(uint64_t offset, uint64_t length, const void* memory) override {
+    const ContextScope scope(device_.driver(), device_.context);
+    const std::string what = fmt::format("GPU {}: map {} bytes of the program's own at {}",
+                                         device_.id.value, length, memory);
+    TRY(begins_at(memory, length, what));
+    CUmemGenericAllocationHandle handle = 0;
+    CUresult result =
+        device_.driver().cuMemRetainAllocationHandle(&handle, const_cast<void*>(memory));
+    if (result != CUDA_SUCCESS) {
+      Failure why = failure_of(device_.driver(), what, result);
+      why.message += " (only memory of cuMemCreate() can be)";
+      return why;
+    }
+    int fd = -1;
+    result = device_.driver().cuMemExportToShareableHandle(
+        &fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    if (result != CUDA_SUCCESS) {
+      device_.driver().cuMemRelease(handle);
+      Failure why = failure_of(device_.driver(), what, result);
+      why.message += " (it has to be made with requestedHandleTypes of descriptors)";
+      return why;
+    }
+    UniqueFd exported(fd);
+    TRY(place(offset, length, handle, what));
+    return exported;
+  }
+
+  void unmap(uint64_t offset) override {
+    const auto part = parts_.find(offset);
+    ASSERT(part != parts_.end());
+    const ContextScope scope(device_.driver(), device_.context);
+    device_.driver().cuMemUnmap(begin_ + offset, part->second.length);
+    device_.driver().cuMemRelease(part->second.handle);
+    parts_.erase(part);
+  }
+
  private:
+  // Of one allocation, from its first byte on: mapped elsewhere it begins there.
+  Outcome<void> begins_at(const void* memory, uint64_t length, const std::string& what) {
+    CUdeviceptr begin = 0;
+    size_t bytes = 0;
+    const CUresult result =
+        device_.driver().cuMemGetAddressRange(&begin, &bytes, device_address(memory));
+    if (result != CUDA_SUCCESS) return failure_of(device_.driver(), what, result);
+    if (begin == device_address(memory) && length <= bytes) return {};
+    return Failure{
+        Code::invalid_argument,
+        fmt::format("{}: the allocation there has {} bytes from {:#x} on", what, bytes, begin)};
+  }
+
   struct Part {
     uint64_t length;
     CUmemGenericAllocationHandle handle;
@@ -102,8 +151,9 @@ class CudaWindow final : public Window {
     } else {
       device_.driver().cuMemRelease(handle);
     }
-    if (result != CUDA_SUCCESS) return failure_of(device_.driver(), what, result);
-    return {};
+    if (result == CUDA_SUCCESS) return {};
+    if (parts_.contains(offset)) unmap(offset);
+    return failure_of(device_.driver(), what, result);
   }
 
   const Device device_;

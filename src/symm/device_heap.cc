@@ -21,6 +21,11 @@ constexpr uint64_t kFirstPlace = kTeamsAt + device::kSymmTeamsMax * sizeof(SymmT
 constexpr uint64_t kFailureAt = 64;
 constexpr uint64_t kHostBytes = 128;
 
+// All windows fit into what a process has of addresses.
+constexpr uint64_t kHeapBytesMax =
+    limits::kWindowsBytesMax / device::kSymmNearMax - limits::kAdoptedBytesMax;
+static_assert(limits::kWindowsBytesMax / device::kSymmNearMax > 2 * limits::kAdoptedBytesMax - 1);
+
 // What a PE tells the others first.
 struct HeapFacts {
   uint64_t version = device::kSymmVersion;
@@ -67,14 +72,13 @@ Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::Symmetr
   TRY_ASSIGN(const HeapFacts agreed, agree_on_heap(told));
 
   // All have agreed on it, so all refuse it.
-  if (agreed.bytes > limits::kWindowsBytesMax / device::kSymmNearMax) {
-    return Failure{Code::no_memory,
-                   fmt::format("a heap of {} bytes: one on a GPU has {} at most", agreed.bytes,
-                               limits::kWindowsBytesMax / device::kSymmNearMax)};
+  if (agreed.bytes > kHeapBytesMax) {
+    return Failure{Code::no_memory, fmt::format("a heap of {} bytes: one on a GPU has {} at most",
+                                                agreed.bytes, kHeapBytesMax)};
   }
   Window placed;
   placed.bytes = align_up(kFirstPlace + agreed.bytes, limits::kGranule);
-  placed.stride = placed.bytes;
+  placed.stride = placed.bytes + limits::kAdoptedBytesMax;
   TRY_ASSIGN(auto window, device.reserve(placed.stride * group.size()));
   if (limits::kGranule % window->granule() != 0) {
     return Failure{Code::not_supported,
@@ -107,7 +111,8 @@ DeviceHeap::DeviceHeap(Group& group, gpu::SymmetricDevice& device,
       device_(device),
       window_(std::move(window)),
       memory_(memory),
-      heap_(kFirstPlace, memory.bytes) {}
+      heap_(kFirstPlace, memory.bytes),
+      reach_(memory.bytes) {}
 
 DeviceHeap::~DeviceHeap() {
   if (trouble_ != nullptr) group_.unfollow_trouble(trouble_);

@@ -10,7 +10,7 @@ using penstock::gpu::LoadedCode;
 namespace {
 
 // Its kernels know of their PE from here on, or no more.
-int tell_loaded(const char* call, const LoadedCode& code, bool is_there) {
+int change(const char* call, const LoadedCode& code, bool is_there) {
   if (code.handle == nullptr) return NVSHMEMX_ERROR_INVALID_VALUE;
   const front::OnDevice& there = front::on_device(call);
   const auto state = front::state_in(code, there);
@@ -18,14 +18,8 @@ int tell_loaded(const char* call, const LoadedCode& code, bool is_there) {
     penstock::log::error("{}: {}", call, state.error().message);
     return NVSHMEMX_ERROR_INVALID_VALUE;
   }
-  Status told;
-  if (is_there) {
-    told = there.heap->tell(*state);
-  } else {
-    penstock::gpu::SymmetricDevice& device = *there.device;
-    told = device.fill_zeros(*state, sizeof(penstock::device::SymmState), device.own_stream());
-    if (told.ok()) told = device.synchronize(device.own_stream());
-  }
+  const Status told =
+      is_there ? front::tell_loaded(there, *state) : front::untell_loaded(there, *state);
   if (told.ok()) return 0;
   penstock::log::error("{}: the state of its kernels cannot be written: {}", call, told.name());
   return NVSHMEMX_ERROR_INTERNAL;
@@ -34,14 +28,14 @@ int tell_loaded(const char* call, const LoadedCode& code, bool is_there) {
 }  // namespace
 
 NVSHMEM_DEFINE int nvshmemx_cumodule_init(CUmodule module) {
-  return tell_loaded("nvshmemx_cumodule_init", {LoadedCode::Kind::module, module}, true);
+  return change("nvshmemx_cumodule_init", {LoadedCode::Kind::module, module}, true);
 }
 NVSHMEM_DEFINE int nvshmemx_cumodule_finalize(CUmodule module) {
-  return tell_loaded("nvshmemx_cumodule_finalize", {LoadedCode::Kind::module, module}, false);
+  return change("nvshmemx_cumodule_finalize", {LoadedCode::Kind::module, module}, false);
 }
 NVSHMEM_DEFINE int nvshmemx_culibrary_init(CUlibrary library) {
-  return tell_loaded("nvshmemx_culibrary_init", {LoadedCode::Kind::library, library}, true);
+  return change("nvshmemx_culibrary_init", {LoadedCode::Kind::library, library}, true);
 }
 NVSHMEM_DEFINE int nvshmemx_culibrary_finalize(CUlibrary library) {
-  return tell_loaded("nvshmemx_culibrary_finalize", {LoadedCode::Kind::library, library}, false);
+  return change("nvshmemx_culibrary_finalize", {LoadedCode::Kind::library, library}, false);
 }

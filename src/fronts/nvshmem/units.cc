@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace penstock::nvshmem {
 namespace {
@@ -12,6 +13,12 @@ namespace {
 // Constructors of units may run before this library's: nothing here has one.
 constinit std::mutex units_mutex;
 constinit penstock_symm_unit* first_unit = nullptr;
+
+// Of code that the program has loaded by the driver; under the mutex, too.
+std::vector<std::byte*>& loaded_states() {
+  static auto* const own = new std::vector<std::byte*>;
+  return *own;
+}
 
 // As nvcc names the variable of nvshmem.h (penstock_symm_state) in device code: by the rules of
 // C++.
@@ -35,7 +42,24 @@ Status tell_units(const symm::DeviceHeap& heap) {
   const std::lock_guard lock(units_mutex);
   for (const penstock_symm_unit* unit = first_unit; unit != nullptr; unit = unit->next)
     TRY(tell(heap, *unit));
+  for (std::byte* const state : loaded_states()) TRY(heap.tell(state));
   return {};
+}
+
+Status tell_loaded(const OnDevice& there, std::byte* state) {
+  const std::lock_guard lock(units_mutex);
+  TRY(there.heap->tell(state));
+  std::erase(loaded_states(), state);
+  loaded_states().push_back(state);
+  return {};
+}
+
+Status untell_loaded(const OnDevice& there, std::byte* state) {
+  const std::lock_guard lock(units_mutex);
+  std::erase(loaded_states(), state);
+  gpu::SymmetricDevice& device = *there.device;
+  TRY(device.fill_zeros(state, sizeof(device::SymmState), device.own_stream()));
+  return device.synchronize(device.own_stream());
 }
 
 Outcome<std::byte*> state_in(const gpu::LoadedCode& code, const OnDevice& there) {

@@ -25,10 +25,13 @@ namespace penstock::nvshmem {
 
 struct OnDevice;
 
-// Writes to all units that are known; those that are added later are told then.
+// Writes to all units that are known, of modules, too; those that are added later are told then.
 Status tell_units(const symm::DeviceHeap& heap);
 // The state of code that the program has loaded by the driver, which is in no list. not_found: it
 // has none.
 Outcome<std::byte*> state_in(const gpu::LoadedCode& code, const OnDevice& there);
+// From here on it is told as units are, or no more and of no PE.
+Status tell_loaded(const OnDevice& there, std::byte* state);
+Status untell_loaded(const OnDevice& there, std::byte* state);
 
 }  // namespace penstock::nvshmem

@@ -62,6 +62,13 @@ void launch(CUfunction function, int* where, int tens, cudaStream_t stream) {
   must(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr), "launch");
 }
 
+void launch(void (*kernel)(int*, int), Words& words) {
+  void* arguments[] = {&words.destination, &words.tens};
+  must(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(1), dim3(1), arguments, 0,
+                        words.stream),
+       "launch");
+}
+
 int number_told(CUfunction tell, Words& words) {
   int told = -2;
   launch(tell, words.number, 0, words.stream);
@@ -116,9 +123,9 @@ int main(int count, char** paths) {
   must(cudaStreamCreate(&words.stream), "stream");
   words.destination = static_cast<int*>(nvshmem_malloc(sizeof(int)));
   words.number = static_cast<int*>(nvshmem_malloc(sizeof(int)));
-  put_by_this_unit<<<1, 1, 0, words.stream> > >(words.destination, words.tens);
+  launch(put_by_this_unit, words);
   expect_put(words, "this unit");
-  put_by_other_unit<<<1, 1, 0, words.stream> > >(words.destination, words.tens);
+  launch(put_by_other_unit, words);
   expect_put(words, "the other unit");
   for (int i = 1; i < count; ++i) {
     try_module(paths[i], words);

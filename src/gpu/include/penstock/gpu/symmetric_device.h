@@ -24,6 +24,11 @@ class Window {
   // Memory that another process, of this or of another device, has allocated. not_supported: this
   // device does not reach that one's memory.
   virtual Outcome<void> map(uint64_t offset, uint64_t length, int descriptor) = 0;
+  // Maps the program's own memory, which begins at `memory` and was made of one piece that may be
+  // exported (cuMemCreate, with descriptors), at an offset, too. As allocate() otherwise.
+  virtual Outcome<UniqueFd> adopt(uint64_t offset, uint64_t length, const void* memory) = 0;
+  // Takes away what begins at this offset. Nothing may use it any more.
+  virtual void unmap(uint64_t offset) = 0;
 };
 
 struct Launch {

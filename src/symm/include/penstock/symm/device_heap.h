@@ -3,7 +3,11 @@
 
 #include "penstock_device/symm/state.h"
 
+#include <atomic>
+#include <map>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "penstock/gpu.h"
 #include "penstock/symm/group.h"
@@ -14,6 +18,8 @@ struct DeviceHeapOptions {
   uint64_t bytes = 0;  // of each PE; 0: a quarter of the device's memory. Taken at once, as the
                        // driver gives none as it is touched.
 };
+
+struct AdoptedFacts;  // adopted.cc
 
 // Made and used as the group's own heap is: the same calls give the same places. Destroyed before
 // the group and after the last kernel that uses it.
@@ -35,9 +41,20 @@ class DeviceHeap {
   // As Group::at(), in device memory: an address for kernels and copies, not for the host's loads
   // and stores.
   std::byte* at(const void* symmetric, uint64_t bytes, uint32_t pe) const {
-    return pe < group_.size() && memory_.holds(symmetric, bytes) ? memory_.at(symmetric, pe)
-                                                                 : nullptr;
+    const uint64_t offset = memory_.offset_of(symmetric);
+    const uint64_t reach = reach_.load(std::memory_order_relaxed);
+    const bool is_held = offset < reach && bytes <= reach - offset;
+    return pe < group_.size() && is_held ? memory_.at(symmetric, pe) : nullptr;
   }
+
+  // Memory that each PE's program has made itself (gpu::Window::adopt) becomes symmetric: the
+  // address at which it is so, beside the program's own, or why it is not on some PE, and then on
+  // none. Together with all of the group, in the same order as disown(), with equal lengths,
+  // multiples of the granule (2 MiB). Tell units again after it: state() has changed.
+  Outcome<std::byte*> adopt(const void* memory, uint64_t bytes);
+  // It is the program's alone again. Together with all of the group, when nobody uses it any more.
+  // invalid_argument: nothing of that length was adopted there.
+  Status disown(const void* symmetric, uint64_t bytes);
 
   // What kernels are to know.
   const device::SymmState& state() const { return state_; }
@@ -51,12 +68,24 @@ class DeviceHeap {
   DeviceHeap(Group& group, gpu::SymmetricDevice& device, std::unique_ptr<gpu::Window> window,
              const Window& memory);
   Outcome<void> begin();
+  uint64_t place_for(uint64_t bytes) const;
+  Outcome<void> adopt_at(uint64_t place, const void* memory, uint64_t bytes,
+                         std::vector<bool>& is_mapped);
+  Outcome<void> map_of_others(uint64_t place, uint64_t bytes, const std::vector<job::Brought>& all,
+                              std::vector<bool>& is_mapped);
+  Outcome<std::vector<job::Brought>> tell_of_adopted(const char* what, bool could,
+                                                     const AdoptedFacts& facts,
+                                                     std::span<const int> descriptors);
+  void unmap_of_all(uint64_t place, const std::vector<bool>& is_mapped);
+  void set_reach();
 
   Group& group_;
   gpu::SymmetricDevice& device_;
   const std::unique_ptr<gpu::Window> window_;
   const Window memory_;
   Heap heap_;
+  std::map<uint64_t, uint64_t> adopted_;  // length by offset; of the thread that makes these calls
+  std::atomic<uint64_t> reach_;           // offsets below it are symmetric
   device::SymmState state_{};
   uint32_t* trouble_ = nullptr;  // of the host, for kernels; stays as long as the process
 };

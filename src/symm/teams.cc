@@ -5,13 +5,27 @@
 
 namespace penstock::symm {
 
-// The lowest number that is free at all of the parent. Each PE shows which are free for it; the
-// second sync lets no one change what it shows before all have read it.
-Result<uint32_t> Group::agree_on_team(Team& parent) {
+std::array<uint64_t, kTeamWords> Group::free_team_numbers() const {
   std::array<uint64_t, kTeamWords> free{};
   for (uint32_t id = 0; id < kTeamsMax; ++id) {
     if (teams_[id] == nullptr) free[id / 64] |= uint64_t{1} << (id % 64);
   }
+  return free;
+}
+
+Team& Group::make_team_of(const PeSet& set, uint32_t number) {
+  const std::optional<uint32_t> index = set.index_of(me_);
+  ASSERT(index && teams_[number] == nullptr);
+  // Words that an earlier team of this number has left.
+  control_of(me_).teams[number] = {};
+  teams_[number] = std::make_unique<Team>(number, set, *index);
+  return *teams_[number];
+}
+
+// The lowest number that is free at all of the parent. Each PE shows which are free for it; the
+// second sync lets no one change what it shows before all have read it.
+Result<uint32_t> Group::agree_on_team(Team& parent) {
+  std::array<uint64_t, kTeamWords> free = free_team_numbers();
   std::copy(free.begin(), free.end(), control(parent).scratch);
   TRY(sync(parent));
   for (uint32_t index = 0; index < parent.size(); ++index) {
@@ -29,16 +43,8 @@ Outcome<Team*> Group::split(Team& parent, const PeSet& part) {
   const Result<uint32_t> id = agree_on_team(parent);
   if (!id && id.error() != Code::busy)
     return Failure{id.error(), "a PE of the parent team has ended"};
-  const std::optional<uint32_t> index = set ? set->index_of(me_) : std::nullopt;
-  Team* team = nullptr;
-  if (id && index) {
-    // Words that an earlier team of this number has left. Nobody writes new ones before the sync
-    // that follows.
-    TeamControl& own = control_of(me_).teams[*id];
-    own = {};
-    teams_[*id] = std::make_unique<Team>(*id, *set, *index);
-    team = teams_[*id].get();
-  }
+  // Nobody writes words of it before the sync that follows.
+  Team* const team = id && set && set->index_of(me_) ? &make_team_of(*set, *id) : nullptr;
   if (const Status together = sync(parent); !together.ok()) {
     return Failure{together, "a PE of the parent team has ended"};
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 namespace penstock::nvshmem::limits {
 
@@ -13,5 +14,13 @@ inline constexpr std::chrono::seconds kToSeeOthersLeave{5};
 
 // Between two looks at what kernels have reported: a job ends within a second of it.
 inline constexpr std::chrono::milliseconds kBetweenLooks{50};
+
+// Unique ids of teams that a PE has made and whose PEs have not all met; and PEs of such a team: as
+// many as kernels reach. The tables of all take 70 KiB of each PE's memory.
+inline constexpr uint32_t kTeamMeetingsMax = 16;
+inline constexpr uint32_t kTeamMeetingPesMax = 64;
+
+// What PEs of a team wait for one another that have a unique id.
+inline constexpr std::chrono::seconds kToMeet{120};
 
 }  // namespace penstock::nvshmem::limits

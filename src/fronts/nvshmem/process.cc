@@ -92,6 +92,9 @@ void begin(const char* call, std::unique_ptr<job::Member> member) {
   auto group = symm::Group::join(*own.member, {.name = "nvshmem", .heap_bytes = uint64_t{1} << 20});
   if (!group) fault(call, group.error().message);
   own.group = std::move(*group);
+  auto meetings = TeamMeetings::make(*own.group);
+  if (!meetings) fault(call, meetings.error().message);
+  own.team_meetings = std::move(*meetings);
   if (const Status made = make_first_teams(*own.group); !made.ok())
     fault(call, "the first teams cannot be made");
   current_group.store(own.group.get(), std::memory_order_release);
@@ -114,6 +117,7 @@ void finish(const char* call) {
   current_group.store(nullptr, std::memory_order_release);
   own.on_device.reset();
   forget_teams();
+  own.team_meetings.reset();
   own.group.reset();
   own.member->leave();
   if (!own.has_own_room) return;

@@ -3,6 +3,7 @@
 
 #include "faults.h"
 #include "kernel_watch.h"
+#include "team_meeting.h"
 
 #include <atomic>
 #include <memory>
@@ -29,6 +30,7 @@ struct Process {
   bool has_own_room = false;  // no launcher has the job's room: this process or another PE has it
   std::vector<std::unique_ptr<job::Gate>> gates;  // of the unique ids that this process has made
   std::unique_ptr<symm::Group> group;
+  std::unique_ptr<TeamMeetings> team_meetings;
   std::unique_ptr<OnDevice> on_device;
   int inits = 0;
   bool was_finalized = false;

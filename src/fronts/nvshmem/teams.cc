@@ -1,6 +1,7 @@
 #include "teams.h"
 
 #include "api.h"
+#include "limits.h"
 
 #include <array>
 
@@ -13,11 +14,24 @@ namespace {
 
 // By number. The group has teams of its own for the world and for those that share memory.
 std::array<symm::Team*, device::kSymmTeamsMax> teams{};
+// What each was made with.
+std::array<nvshmem_team_config_t, device::kSymmTeamsMax> configs{};
+
+// Of what the program gives the members that its mask names.
+nvshmem_team_config_t config_of(const nvshmem_team_config_t* given, long mask) {
+  nvshmem_team_config_t config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
+  if (given == nullptr) return config;
+  if ((mask & NVSHMEM_TEAM_CONFIG_MASK_NUM_CONTEXTS) != 0)
+    config.num_contexts = given->num_contexts;
+  if ((mask & NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID) != 0) config.uniqueid = given->uniqueid;
+  return config;
+}
 
 }  // namespace
 
 Status make_first_teams(symm::Group& group) {
   teams.fill(nullptr);
+  configs.fill(config_of(nullptr, 0));
   teams[NVSHMEM_TEAM_WORLD] = &group.world();
   teams[NVSHMEM_TEAM_SHARED] = &group.node();
   // In the order of their numbers, as each split takes the lowest that is free.
@@ -58,18 +72,9 @@ symm::Team* find_team(const char* call, int32_t team) {
 
 namespace {
 
-// Together with all of the parent; NVSHMEM_TEAM_INVALID for those who are not in the part.
-int split(const char* call, nvshmem_team_t parent, const PeSet& part, nvshmem_team_t* made) {
-  *made = NVSHMEM_TEAM_INVALID;
-  symm::Team* const from = find_team(call, parent);
-  if (from == nullptr) return NVSHMEMX_ERROR_INVALID_VALUE;
-  const auto split = group(call).split(*from, part);
-  if (!split) {
-    if (split.error().status.code() == Code::peer_gone) fault_status(call, split.error().status);
-    return NVSHMEMX_ERROR_INVALID_VALUE;
-  }
-  if (*split == nullptr) return 0;
-  symm::Team& team = **split;
+// Kernels get to know of a team that was made. Together with all of it.
+int publish(const char* call, Team& team, const nvshmem_team_config_t& config,
+            nvshmem_team_t* made) {
   if (team.id() >= teams.size()) {
     // Kernels know no more of them.
     if (const Status gone = group(call).destroy(team); !gone.ok()) fault_status(call, gone);
@@ -79,8 +84,23 @@ int split(const char* call, nvshmem_team_t parent, const PeSet& part, nvshmem_te
   if (const auto told = tell_of(on_device(call), team); !told) fault(call, told.error().message);
   if (const Status met = group(call).sync(team); !met.ok()) fault_status(call, met);
   teams[team.id()] = &team;
+  configs[team.id()] = config;
   *made = static_cast<nvshmem_team_t>(team.id());
   return 0;
+}
+
+// Together with all of the parent; NVSHMEM_TEAM_INVALID for those who are not in the part.
+int split(const char* call, nvshmem_team_t parent, const PeSet& part,
+          const nvshmem_team_config_t& config, nvshmem_team_t* made) {
+  *made = NVSHMEM_TEAM_INVALID;
+  symm::Team* const from = find_team(call, parent);
+  if (from == nullptr) return NVSHMEMX_ERROR_INVALID_VALUE;
+  const auto split = group(call).split(*from, part);
+  if (!split) {
+    if (split.error().status.code() == Code::peer_gone) fault_status(call, split.error().status);
+    return NVSHMEMX_ERROR_INVALID_VALUE;
+  }
+  return *split == nullptr ? 0 : publish(call, **split, config, made);
 }
 
 }  // namespace
@@ -107,22 +127,23 @@ NVSHMEM_DEFINE int nvshmem_team_translate_pe(nvshmem_team_t from, int pe, nvshme
 }
 
 NVSHMEM_DEFINE int nvshmem_team_split_strided(nvshmem_team_t parent, int start, int stride,
-                                              int size, const nvshmem_team_config_t* /*config*/,
-                                              long /*config_mask*/, nvshmem_team_t* made) {
+                                              int size, const nvshmem_team_config_t* config,
+                                              long config_mask, nvshmem_team_t* made) {
   if (start < 0 || stride < 1 || size < 1) {
     *made = NVSHMEM_TEAM_INVALID;
     return NVSHMEMX_ERROR_INVALID_VALUE;
   }
   const PeSet part = {static_cast<uint32_t>(start), static_cast<uint32_t>(stride),
                       static_cast<uint32_t>(size)};
-  return front::split("nvshmem_team_split_strided", parent, part, made);
+  return front::split("nvshmem_team_split_strided", parent, part,
+                      front::config_of(config, config_mask), made);
 }
 
 // A grid with rows of `width` PEs; the last row may be shorter.
 NVSHMEM_DEFINE int nvshmem_team_split_2d(nvshmem_team_t parent, int width,
-                                         const nvshmem_team_config_t* /*x_config*/, long /*x_mask*/,
+                                         const nvshmem_team_config_t* x_config, long x_mask,
                                          nvshmem_team_t* x_team,
-                                         const nvshmem_team_config_t* /*y_config*/, long /*y_mask*/,
+                                         const nvshmem_team_config_t* y_config, long y_mask,
                                          nvshmem_team_t* y_team) {
   const char* const call = "nvshmem_team_split_2d";
   *x_team = *y_team = NVSHMEM_TEAM_INVALID;
@@ -133,8 +154,46 @@ NVSHMEM_DEFINE int nvshmem_team_split_2d(nvshmem_team_t parent, int width,
   const uint32_t column = from->index() % row;
   const PeSet x = {first, 1, std::min(row, from->size() - first)};
   const PeSet y = {column, row, (from->size() - column + row - 1) / row};
-  if (const int failed = front::split(call, parent, x, x_team)) return failed;
-  return front::split(call, parent, y, y_team);
+  if (const int failed = front::split(call, parent, x, front::config_of(x_config, x_mask), x_team))
+    return failed;
+  return front::split(call, parent, y, front::config_of(y_config, y_mask), y_team);
+}
+
+NVSHMEM_DEFINE void nvshmem_team_get_config(nvshmem_team_t team, nvshmem_team_config_t* config) {
+  const char* const call = "nvshmem_team_get_config";
+  if (front::find_team(call, team) == nullptr)
+    front::fault(call, fmt::format("there is no team {}", team));
+  *config = front::configs[static_cast<size_t>(team)];
+}
+
+NVSHMEM_DEFINE int nvshmemx_team_get_uniqueid(nvshmemx_team_uniqueid_t* uniqueid) {
+  const char* const call = "nvshmemx_team_get_uniqueid";
+  front::group(call);
+  const auto id = front::process().team_meetings->open();
+  *uniqueid = id.value_or(NVSHMEM_TEAM_UNIQUID_INITIALIZER);
+  if (id) return 0;
+  penstock::log::error("{}: too many ids are open whose PEs have not all met", call);
+  return NVSHMEMX_ERROR_OUT_OF_MEMORY;
+}
+
+// By the PEs of the team alone. What is wrong with all of them is told to each.
+NVSHMEM_DEFINE int nvshmemx_team_init(nvshmem_team_t* team, nvshmem_team_config_t* config,
+                                      long config_mask, int npes, int pe_idx_in_team) {
+  const char* const call = "nvshmemx_team_init";
+  *team = NVSHMEM_TEAM_INVALID;
+  penstock::symm::Group& all = front::group(call);
+  if (config == nullptr || (config_mask & NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID) == 0 || npes < 1 ||
+      pe_idx_in_team < 0)
+    return NVSHMEMX_ERROR_INVALID_VALUE;
+  const auto made = front::process().team_meetings->meet(
+      config->uniqueid, static_cast<uint32_t>(npes), static_cast<uint32_t>(pe_idx_in_team),
+      all.waits().clock->now() + front::limits::kToMeet);
+  if (made) return front::publish(call, **made, front::config_of(config, config_mask), team);
+  if (made.error().status.code() == penstock::Code::peer_gone)
+    front::fault_status(call, made.error().status);
+  penstock::log::error("{}: PE {}: {}", call, all.me(), made.error().message);
+  return made.error().status.code() == penstock::Code::not_supported ? NVSHMEMX_ERROR_NOT_SUPPORTED
+                                                                     : NVSHMEMX_ERROR_INVALID_VALUE;
 }
 
 NVSHMEM_DEFINE void nvshmem_team_destroy(nvshmem_team_t team) {

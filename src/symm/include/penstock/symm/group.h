@@ -1,6 +1,7 @@
 // A group: PEs that can reach one another's memory.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <bitset>
 #include <cstring>
@@ -78,6 +79,11 @@ class Group final : private Company {
   Outcome<Team*> split(Team& parent, const PeSet& part);
   // Together with all of the team.
   Status destroy(Team& team);
+  // For PEs that find one another without a parent team. Which numbers are free here: bit i of word
+  // i / 64. And the team of a number that is free at all of them, this one among them: used when
+  // all have made it.
+  std::array<uint64_t, kTeamWords> free_team_numbers() const;
+  Team& make_team_of(const PeSet& set, uint32_t number);
 
   Heap& heap() { return heap_; }
   std::byte* heap_address(uint64_t offset) const { return memory_.own + offset; }

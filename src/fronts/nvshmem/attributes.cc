@@ -49,11 +49,8 @@ Joined join_by_id(const nvshmemx_uniqueid_args_t& args) {
 }  // namespace
 
 NVSHMEM_DEFINE int nvshmemx_get_uniqueid(nvshmemx_uniqueid_t* uniqueid) {
-  auto opened = penstock::job::Gate::open();
-  if (!opened) {
-    penstock::log::error("nvshmemx_get_uniqueid: {}", opened.error().message);
-    return NVSHMEMX_ERROR_INTERNAL;
-  }
+  auto opened = front::open_gate();
+  if (!opened) return status_of("nvshmemx_get_uniqueid", opened.error());
   std::memcpy(uniqueid, (*opened)->id().bytes.data(), sizeof *uniqueid);
   // Programs ask on all PEs, and use the id of one: none is given back before the end.
   const std::lock_guard lock(front::process().mutex);

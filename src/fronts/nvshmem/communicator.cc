@@ -1,5 +1,6 @@
 #include "communicator.h"
 
+#include "environment.h"
 #include "process.h"
 
 #include <array>
@@ -41,7 +42,7 @@ Outcome<std::unique_ptr<job::Member>> join_by_shared_id(uint32_t rank, uint32_t 
   job::UniqueId id;
   Outcome<void> opened;
   if (rank == 0) {
-    auto gate = job::Gate::open();
+    auto gate = open_gate();
     if (gate) {
       id = (*gate)->id();
       process().gates.push_back(std::move(*gate));
@@ -137,6 +138,11 @@ struct Shmem {
 };
 
 }  // namespace
+
+Outcome<std::unique_ptr<job::Gate>> open_gate() {
+  TRY_ASSIGN(const Environment environment, read_environment());
+  return job::Gate::open(environment.interface);
+}
 
 Outcome<std::unique_ptr<job::Member>> join_by_mpi(const void* communicator) {
   if (communicator == nullptr)

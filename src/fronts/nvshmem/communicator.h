@@ -9,6 +9,9 @@
 
 namespace penstock::nvshmem {
 
+// Where the processes of a job meet by a unique id, on the interfaces that the environment names.
+Outcome<std::unique_ptr<job::Gate>> open_gate();
+
 // A job of a communicator's processes, as many as it has and in its order; which may be a part of
 // what a launcher has started. `communicator` points to the program's MPI_Comm. Together with all
 // of it. not_found: there is no MPI in this process.

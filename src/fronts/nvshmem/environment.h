@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "penstock/base.h"
 
@@ -9,10 +10,17 @@ namespace penstock::nvshmem {
 
 struct Environment {
   uint64_t heap_bytes = uint64_t{1} << 30;  // NVSHMEM_SYMMETRIC_SIZE; as much as NVSHMEM has
-  bool wants_version = false;               // NVSHMEM_VERSION
+  bool wants_version = false;               // NVSHMEM_VERSION, or NVSHMEM_DEBUG at any level
   bool wants_info = false;                  // NVSHMEM_INFO
+  log::Level told = log::Level::warning;    // NVSHMEM_DEBUG: what is told, and what is worse
+  std::string told_to;    // NVSHMEM_DEBUG_FILE, with host and process put in; empty: standard error
+  std::string interface;  // NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME; empty: all
 };
 
+// Fails with a message that names the variable.
 Outcome<Environment> read_environment();
+
+// Which variables there are, and those of NVSHMEM that are set and do nothing here.
+std::string info_text();
 
 }  // namespace penstock::nvshmem

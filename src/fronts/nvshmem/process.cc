@@ -2,6 +2,7 @@
 
 #include "environment.h"
 #include "limits.h"
+#include "nvshmem_host.h"
 #include "teams.h"
 #include "units.h"
 
@@ -21,6 +22,16 @@ Outcome<std::unique_ptr<job::Member>> join_job() {
   auto member = job::Member::from_environment();
   if (member || member.error().status != Code::not_found) return member;
   return job::Member::alone();
+}
+
+void tell_at_start(const Environment& environment, uint32_t pe) {
+  if (pe != 0) return;
+  if (environment.wants_version || environment.wants_info) {
+    std::printf("NVSHMEM v%d.%d.%d (%s)\n", NVSHMEM_VENDOR_MAJOR_VERSION,
+                NVSHMEM_VENDOR_MINOR_VERSION, NVSHMEM_VENDOR_PATCH_VERSION, NVSHMEM_VENDOR_STRING);
+  }
+  if (environment.wants_info) std::fputs(info_text().c_str(), stdout);
+  std::fflush(stdout);
 }
 
 // What a kernel of a program reports that ends without a call: its output is written before.
@@ -81,6 +92,11 @@ void begin(const char* call, std::unique_ptr<job::Member> member) {
   if (own.was_finalized) fault(call, "called after nvshmem_finalize()");
   if (own.inits++ > 0) return;
   own.pid = ::getpid();
+  const auto environment = read_environment();
+  if (!environment) fault(call, environment.error().message);
+  log::set_level(environment->told);
+  if (!environment->told_to.empty() && !log::set_file(environment->told_to))
+    fault(call, "NVSHMEM_DEBUG_FILE: " + environment->told_to + " cannot be written");
   own.has_own_room = member != nullptr;
   if (member == nullptr) {
     auto joined = join_job();
@@ -98,6 +114,7 @@ void begin(const char* call, std::unique_ptr<job::Member> member) {
   if (const Status made = make_first_teams(*own.group); !made.ok())
     fault(call, "the first teams cannot be made");
   current_group.store(own.group.get(), std::memory_order_release);
+  tell_at_start(*environment, own.group->me());
 }
 
 void finish(const char* call) {

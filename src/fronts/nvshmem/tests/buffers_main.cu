@@ -14,6 +14,7 @@ void expect(bool holds, const char* what) {
   if (holds) return;
   ++failed;
   printf("FAILED %d: %s\n", nvshmem_my_pe(), what);
+  fflush(stdout);
 }
 void must(cudaError_t result, const char* what) {
   if (result == cudaSuccess) return;
@@ -145,7 +146,8 @@ int main() {
     nvshmemx_buffer_unregister_all();
   }
   nvshmem_free(heap);
+  const int me = nvshmem_my_pe();
   nvshmem_finalize();
-  printf("buffers %d: %d failed\n", nvshmem_my_pe(), failed);
+  printf("buffers %d: %d failed\n", me, failed);
   return failed == 0 ? 0 : 1;
 }

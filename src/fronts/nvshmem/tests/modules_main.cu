@@ -12,6 +12,9 @@ __global__ void put_by_other_unit(int* destination, int tens) {
 }
 #else
 __global__ void put_by_other_unit(int* destination, int tens);
+__global__ void tell_index(int* number, nvshmem_team_t team) {
+  *number = nvshmem_team_my_pe(team);
+}
 __global__ void put_by_this_unit(int* destination, int tens) {
   nvshmem_int_p(destination, tens * 10 + nvshmem_my_pe(), (nvshmem_my_pe() + 1) % nvshmem_n_pes());
 }
@@ -35,6 +38,7 @@ void expect(bool holds, const char* what, const char* where) {
   if (holds) return;
   ++failed;
   printf("FAILED %d: %s: %s\n", nvshmem_my_pe(), where, what);
+  fflush(stdout);
 }
 
 struct Words {
@@ -112,6 +116,44 @@ void try_library(const char* path, Words& words) {
   must(cuLibraryUnload(library), path);
 }
 
+// All PEs, in the reverse order, by an id of the first one.
+void try_team(Words& words) {
+  const char* const where = "nvshmemx_team_init";
+  const int me = nvshmem_my_pe(), all = nvshmem_n_pes();
+  auto* const shared = static_cast<uint64_t*>(nvshmem_malloc(sizeof(uint64_t)));
+  nvshmemx_team_uniqueid_t id = NVSHMEM_TEAM_UNIQUID_INITIALIZER;
+  if (me == 0) {
+    expect(nvshmemx_team_get_uniqueid(&id) == 0, "an id", where);
+    for (int pe = 0; pe < all; ++pe) nvshmem_putmem(shared, &id, sizeof id, pe);
+  }
+  nvshmem_barrier_all();
+  must(cudaMemcpy(&id, shared, sizeof id, cudaMemcpyDeviceToHost), where);
+  nvshmem_team_config_t config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
+  config.uniqueid = id;
+  nvshmem_team_t team = NVSHMEM_TEAM_INVALID;
+  expect(nvshmemx_team_init(&team, &config, 0, all, all - 1 - me) != 0, "an id is wanted", where);
+  expect(
+      nvshmemx_team_init(&team, &config, NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID, all, all - 1 - me) == 0,
+      "the team", where);
+  expect(nvshmem_team_my_pe(team) == all - 1 - me && nvshmem_team_n_pes(team) == all, "its host",
+         where);
+  void* arguments[] = {&words.number, &team};
+  must(cudaLaunchKernel(reinterpret_cast<const void*>(&tell_index), dim3(1), dim3(1), arguments, 0,
+                        words.stream),
+       where);
+  int told = -2;
+  must(cudaMemcpyAsync(&told, words.number, sizeof told, cudaMemcpyDeviceToHost, words.stream),
+       where);
+  must(cudaStreamSynchronize(words.stream), where);
+  expect(told == all - 1 - me, "its kernels", where);
+  nvshmem_team_config_t got;
+  nvshmem_team_get_config(team, &got);
+  expect(got.uniqueid == id, "its configuration", where);
+  expect(nvshmem_team_sync(team) == 0, "a sync", where);
+  nvshmem_team_destroy(team);
+  nvshmem_free(shared);
+}
+
 }  // namespace
 
 int main(int count, char** paths) {
@@ -131,9 +173,11 @@ int main(int count, char** paths) {
     try_module(paths[i], words);
     try_library(paths[i], words);
   }
+  try_team(words);
   expect(nvshmemx_cumodule_init(nullptr) != 0, "no module is refused", "nullptr");
+  const int me = nvshmem_my_pe();
   nvshmem_finalize();
-  printf("modules %d: %d failed\n", nvshmem_my_pe(), failed);
+  printf("modules %d: %d failed\n", me, failed);
   return failed == 0 ? 0 : 1;
 }
 #endif

@@ -1,0 +1,62 @@
+#include "environment.h"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace penstock::nvshmem {
+namespace {
+
+struct Variable {
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name_); }
+  const char* const name_;
+};
+
+TEST(ReadNvshmemEnvironment, has_what_nvshmem_has_where_nothing_is_set) {
+  const auto found = read_environment();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->heap_bytes, uint64_t{1} << 30);
+  EXPECT_FALSE(found->wants_version || found->wants_info);
+  EXPECT_EQ(found->told, log::Level::warning);
+  EXPECT_EQ(found->told_to + found->interface, "");
+}
+
+TEST(ReadNvshmemEnvironment, takes_what_is_set) {
+  const Variable size("NVSHMEM_SYMMETRIC_SIZE", "2m");
+  const Variable version("NVSHMEM_VERSION", "yes");
+  const Variable info("NVSHMEM_INFO", "off");
+  const Variable debug("NVSHMEM_DEBUG", "trace");
+  const Variable file("NVSHMEM_DEBUG_FILE", "/tmp/%p.%x%%");
+  const Variable interface("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "eth");
+  const auto found = read_environment();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->heap_bytes, uint64_t{2} << 20);
+  EXPECT_TRUE(found->wants_version);
+  EXPECT_FALSE(found->wants_info);
+  EXPECT_EQ(found->told, log::Level::debug);
+  EXPECT_EQ(found->told_to, "/tmp/" + std::to_string(::getpid()) + ".%x%%");
+  EXPECT_EQ(found->interface, "eth");
+}
+
+TEST(ReadNvshmemEnvironment, names_the_variable_that_makes_no_sense) {
+  for (const auto& [name, value] :
+       {std::pair("NVSHMEM_SYMMETRIC_SIZE", "much"), std::pair("NVSHMEM_DEBUG", "LOUD"),
+        std::pair("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "^lo")}) {
+    const Variable set(name, value);
+    const auto found = read_environment();
+    ASSERT_FALSE(found) << name;
+    EXPECT_EQ(found.error().message.rfind(name, 0), 0u) << found.error().message;
+  }
+}
+
+TEST(NvshmemInfoText, tells_what_is_set_and_does_nothing) {
+  EXPECT_EQ(info_text().find("without a meaning"), std::string::npos);
+  const Variable ignored("NVSHMEM_DISABLE_NVLS", "1");
+  const Variable honoured("NVSHMEM_DEBUG", "INFO");
+  EXPECT_NE(info_text().find("  NVSHMEM_DISABLE_NVLS=1\n"), std::string::npos);
+  EXPECT_EQ(info_text().find("NVSHMEM_DEBUG=INFO"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock::nvshmem

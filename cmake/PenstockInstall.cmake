@@ -123,6 +123,7 @@ function(penstock_install)
     set(nvshmem ${CMAKE_INSTALL_LIBDIR}/penstock/nvshmem)
     install(TARGETS nvshmem_host nvshmem_device COMPONENT penstock-compat
       LIBRARY DESTINATION ${nvshmem}/lib ARCHIVE DESTINATION ${nvshmem}/lib)
+    install(TARGETS nvshmem_info COMPONENT penstock-compat RUNTIME DESTINATION ${nvshmem}/bin)
     install(CODE "
       execute_process(COMMAND \"${Python3_EXECUTABLE}\" -B
         \"${PROJECT_SOURCE_DIR}/src/fronts/nvshmem/trampoline/install_trampoline.py\"

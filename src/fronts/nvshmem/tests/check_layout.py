@@ -104,6 +104,9 @@ def check_programs(arguments, checks, scratch):
         alone = run([scratch / name])
         checks.that(f"{libraries}: a program alone", (alone.returncode, alone.stdout) == (0, "0 of 1\n"),
                     alone.stdout + alone.stderr)
+    info = run([home / "bin" / "nvshmem-info"])
+    checks.that("nvshmem-info", info.returncode == 0 and "NVSHMEM 3.4" in info.stdout and
+                "NVSHMEM_SYMMETRIC_SIZE" in info.stdout, info.stdout + info.stderr)
     together = run([home / "bin" / "nvshmrun", "-np", 2, scratch / "pes"], PATH=f"{home}/bin:{os.environ['PATH']}")
     checks.that("two PEs by nvshmrun", sorted(together.stdout.splitlines()) == ["0 of 2", "1 of 2"],
                 together.stdout + together.stderr)

@@ -39,6 +39,7 @@ namespace penstock::gpu {
   CALL(cuMemFree)                         \
   CALL(cuMemcpyHtoD)                      \
   CALL(cuMemcpyAsync)                     \
+  CALL(cuMemcpy2DAsync)                   \
   CALL(cuMemsetD8Async)                   \
   CALL(cuMemCreate)                       \
   CALL(cuMemRelease)                      \

@@ -2,6 +2,7 @@
 #include "cuda_memory.h"
 #include "real_devices.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <string>
@@ -16,6 +17,11 @@ using engine::DeviceId;
 using engine::DeviceStream;
 
 namespace {
+
+// Longer steps than this the driver takes for a mistake.
+constexpr uint64_t kStepMax = 0x7fffffff;
+// Rows of one copy.
+constexpr uint64_t kRowsMax = uint64_t{1} << 30;
 
 CUdeviceptr device_address(const void* address) {
   return reinterpret_cast<CUdeviceptr>(address);
@@ -243,7 +249,13 @@ class CudaPreparedLaunch final : public PreparedLaunch {
 
 class CudaSymmetricDevice final : public SymmetricDevice {
  public:
-  explicit CudaSymmetricDevice(const Device& device) : device_(device) {}
+  explicit CudaSymmetricDevice(const Device& device) : device_(device) {
+    int pages = 0;
+    const CUresult result =
+        device_.driver().cuDeviceGetAttribute(&pages, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
+                                              static_cast<CUdevice>(device_.id.value));
+    reaches_all_ = result == CUDA_SUCCESS && pages != 0;
+  }
 
   ~CudaSymmetricDevice() override {
     const ContextScope scope(device_.driver(), device_.context);
@@ -319,6 +331,26 @@ class CudaSymmetricDevice final : public SymmetricDevice {
                                                     cuda_stream(stream)));
   }
 
+  Status copy_strided(const StridedCopy& copy, DeviceStream stream) override {
+    ASSERT(copy.to_step >= copy.element_bytes && copy.from_step >= copy.element_bytes);
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    const bool has_rows = copy.to_step <= kStepMax && copy.from_step <= kStepMax;
+    const uint64_t rows_max = has_rows ? kRowsMax : 1;
+    for (uint64_t first = 0; first < copy.count; first += rows_max) {
+      const uint64_t rows = std::min(rows_max, copy.count - first);
+      CUDA_MEMCPY2D part{};
+      part.srcMemoryType = part.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+      part.srcDevice = device_address(copy.from) + first * copy.from_step;
+      part.dstDevice = device_address(copy.to) + first * copy.to_step;
+      part.srcPitch = has_rows ? copy.from_step : copy.element_bytes;
+      part.dstPitch = has_rows ? copy.to_step : copy.element_bytes;
+      part.WidthInBytes = copy.element_bytes;
+      part.Height = rows;
+      TRY(status_of(device_.driver().cuMemcpy2DAsync(&part, cuda_stream(stream))));
+    }
+    return {};
+  }
+
   Status fill_zeros(void* to, uint64_t bytes, DeviceStream stream) override {
     const ScopeOfLaunch scope(device_.driver(), device_.context);
     return status_of(
@@ -328,6 +360,25 @@ class CudaSymmetricDevice final : public SymmetricDevice {
   Status synchronize(DeviceStream stream) override {
     const ScopeOfLaunch scope(device_.driver(), device_.context);
     return status_of(device_.driver().cuStreamSynchronize(cuda_stream(stream)));
+  }
+
+  bool is_capturing(DeviceStream stream) const override {
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const CUresult result = device_.driver().cuStreamIsCapturing(cuda_stream(stream), &status);
+    return result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+  }
+
+  bool reaches(const void* address) const override {
+    if (reaches_all_) return true;
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    CUdeviceptr at = 0;
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+    void* values[] = {&at};
+    const CUresult result =
+        device_.driver().cuPointerGetAttributes(1, which, values, device_address(address));
+    // What the driver does not know is no failure of the call, and has no address in the device.
+    return result == CUDA_SUCCESS && at == device_address(address);
   }
 
   Outcome<MutableBytes> host_words(uint64_t bytes) override {
@@ -347,6 +398,7 @@ class CudaSymmetricDevice final : public SymmetricDevice {
 
  private:
   const Device device_;
+  bool reaches_all_ = false;         // also what the driver was never told of
   std::vector<CUfunction> kernels_;  // not changed after load_kernels()
 };
 
@@ -369,9 +421,12 @@ Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(DeviceId device)
   TRY_ASSIGN(CudaMemory* const memory, cuda());
   TRY_ASSIGN(const Context context, memory->context(device));
   const ContextScope scope(memory->driver(), context.context);
+  int least = 0;
+  int greatest = 0;
+  memory->driver().cuCtxGetStreamPriorityRange(&least, &greatest);
   CUstream stream = nullptr;
   const CUresult made =
-      memory->driver().cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0);
+      memory->driver().cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest);
   if (made != CUDA_SUCCESS) {
     return failure_of(memory->driver(), fmt::format("GPU {}: make a stream", device.value), made);
   }

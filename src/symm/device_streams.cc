@@ -1,8 +1,12 @@
 #include "penstock/symm/device_streams.h"
 
 #include "image.h"
+#include "kernel_arguments.h"
+#include "kernels.h"
 
-#include <array>
+#include <algorithm>
+#include <bit>
+#include <limits>
 
 namespace penstock::symm {
 namespace {
@@ -11,30 +15,36 @@ namespace {
 constexpr int kSetInKernels = 9;
 constexpr int kAddInKernels = 10;
 
-// Of kernels.cu, by their places here.
-enum Kernel : uint32_t { kBarrier, kSignal, kWait };
-constexpr std::array<const char*, 3> kKernels = {"penstock_symm_barrier", "penstock_symm_signal",
-                                                 "penstock_symm_wait"};
 constexpr uint32_t kWarp = 32;
 
-// Addresses of arguments, as a launch takes them.
-template <class... Argument>
-Status launch(gpu::SymmetricDevice& device, Kernel kernel, uint32_t threads,
-              engine::DeviceStream stream, Argument... argument) {
-  std::array<void*, sizeof...(Argument)> addresses{&argument...};
-  return device.launch({.kernel = kernel,
-                        .blocks = 1,
-                        .threads = threads,
-                        .arguments = addresses,
-                        .stream = stream});
+// Of copies of elements: blocks whose threads have 8 elements each, until there are as many as fill
+// a GPU; then more for each.
+constexpr uint32_t kCopyThreads = 256;
+constexpr uint64_t kElementsOfABlock = uint64_t{kCopyThreads} * 8;
+constexpr uint64_t kBlocksMax = 512;
+
+bool is_element(uint32_t bytes) {
+  return bytes <= 16 && std::has_single_bit(bytes);
 }
 
 }  // namespace
 
+uint64_t reach_of(int64_t stride, const StridedElements& strides) {
+  if (strides.count == 0) return 0;
+  uint64_t elements = 0;
+  uint64_t bytes = 0;
+  const bool is_too_far =
+      stride < 1 ||
+      __builtin_mul_overflow(static_cast<uint64_t>(stride), strides.count - 1, &elements) ||
+      __builtin_add_overflow(elements, 1, &elements) ||
+      __builtin_mul_overflow(elements, uint64_t{strides.element_bytes}, &bytes);
+  return is_too_far ? std::numeric_limits<uint64_t>::max() : bytes;
+}
+
 Outcome<std::unique_ptr<DeviceStreams>> DeviceStreams::make(DeviceHeap& heap) {
   const void* const image = kernel_image();
   if (image == nullptr) return Failure{Code::not_supported, "this build has no CUDA parts"};
-  TRY(heap.device().load_kernels(image, kKernels));
+  TRY(heap.device().load_kernels(image, kKernelNames));
   return std::unique_ptr<DeviceStreams>(new DeviceStreams(heap));
 }
 
@@ -44,7 +54,7 @@ Outcome<void> DeviceStreams::prepare(const Team& team) {
   device::SymmState state = heap_.state();
   auto number = static_cast<int>(team.id());
   std::array<void*, 2> addresses = {&state, &number};
-  TRY_ASSIGN(prepared, heap_.device().prepare({.kernel = kBarrier,
+  TRY_ASSIGN(prepared, heap_.device().prepare({.kernel = static_cast<uint32_t>(Kernel::barrier),
                                                .blocks = 1,
                                                .threads = kWarp,
                                                .arguments = addresses,
@@ -59,7 +69,7 @@ Status DeviceStreams::barrier(const Team& team, Stream stream) {
     const Status launched = prepared->launch(stream);
     if (launched.code() != Code::not_supported) return launched;
   }
-  return launch(heap_.device(), kBarrier, kWarp, stream, heap_.state(),
+  return launch(heap_.device(), Kernel::barrier, {.threads = kWarp}, stream, heap_.state(),
                 static_cast<int>(team.id()));
 }
 
@@ -79,17 +89,113 @@ Status DeviceStreams::get(void* dest, const void* source, uint64_t bytes, uint32
                           : Status(Code::invalid_argument);
 }
 
+Status DeviceStreams::iput(void* dest, const void* source, const StridedElements& strides,
+                           uint32_t pe, Stream stream, By by) {
+  if (strides.count == 0) return {};
+  std::byte* const there = heap_.at(dest, reach_of(strides.dest, strides), pe);
+  if (there == nullptr) return Code::invalid_argument;
+  return copy_strided(there, source, strides, stream, by == By::kernels && is_reached(source));
+}
+
+Status DeviceStreams::iget(void* dest, const void* source, const StridedElements& strides,
+                           uint32_t pe, Stream stream, By by) {
+  if (strides.count == 0) return {};
+  const std::byte* const there = heap_.at(source, reach_of(strides.source, strides), pe);
+  if (there == nullptr) return Code::invalid_argument;
+  return copy_strided(dest, there, strides, stream, by == By::kernels && is_reached(dest));
+}
+
+bool DeviceStreams::is_reached(const void* local) const {
+  return heap_.at(local, 1, 0) != nullptr || heap_.device().reaches(local);
+}
+
+Status DeviceStreams::copy_strided(void* to, const void* from, const StridedElements& strides,
+                                   Stream stream, bool by_kernels) {
+  ASSERT(is_element(strides.element_bytes));
+  if (strides.dest < 1 || strides.source < 1) return Code::invalid_argument;
+  const uint64_t size = strides.element_bytes;
+  if (strides.dest == 1 && strides.source == 1)
+    return heap_.device().copy(to, from, strides.count * size, stream);
+  const bool is_aligned =
+      (reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % size == 0;
+  if (!by_kernels || !is_aligned) {
+    uint64_t to_step = 0;
+    uint64_t from_step = 0;
+    if (__builtin_mul_overflow(static_cast<uint64_t>(strides.dest), size, &to_step) ||
+        __builtin_mul_overflow(static_cast<uint64_t>(strides.source), size, &from_step)) {
+      return Code::invalid_argument;
+    }
+    return heap_.device().copy_strided({.to = to,
+                                        .from = from,
+                                        .to_step = to_step,
+                                        .from_step = from_step,
+                                        .element_bytes = size,
+                                        .count = strides.count},
+                                       stream);
+  }
+  const uint64_t for_each = std::max(
+      kElementsOfABlock, align_up((strides.count + kBlocksMax - 1) / kBlocksMax, kCopyThreads));
+  // The heaps of a process are smaller than what 512 blocks of 4 billion elements would fill.
+  if (for_each > std::numeric_limits<uint32_t>::max()) return Code::invalid_argument;
+  const device::StridedElements all = {.to = to,
+                                       .from = from,
+                                       .to_stride = strides.dest,
+                                       .from_stride = strides.source,
+                                       .count = strides.count,
+                                       .element_bytes = strides.element_bytes,
+                                       .for_each_block = static_cast<uint32_t>(for_each)};
+  const auto blocks = static_cast<uint32_t>((strides.count + for_each - 1) / for_each);
+  return launch(heap_.device(), Kernel::strided, {.blocks = blocks, .threads = kCopyThreads},
+                stream, all);
+}
+
+Status DeviceStreams::store(void* dest, uint64_t value, uint32_t bytes, uint32_t pe,
+                            Stream stream) {
+  ASSERT(bytes <= sizeof value && is_element(bytes));
+  std::byte* const there = heap_.at(dest, bytes, pe);
+  if (there == nullptr || reinterpret_cast<uintptr_t>(there) % bytes != 0)
+    return Code::invalid_argument;
+  return launch(heap_.device(), Kernel::store, {}, stream, static_cast<void*>(there), value,
+                static_cast<int>(bytes));
+}
+
 Status DeviceStreams::signal(uint64_t* signal, uint64_t value, SignalOp op, uint32_t pe,
                              Stream stream) {
   if (heap_.at(signal, sizeof *signal, pe) == nullptr) return Code::invalid_argument;
   const int number = op == SignalOp::add ? kAddInKernels : kSetInKernels;
-  return launch(heap_.device(), kSignal, 1, stream, heap_.state(), signal, value, number,
+  return launch(heap_.device(), Kernel::signal, {}, stream, heap_.state(), signal, value, number,
                 static_cast<int>(pe));
 }
 
 Status DeviceStreams::wait(const uint64_t* signal, int comparison, uint64_t value, Stream stream) {
   if (heap_.at(signal, sizeof *signal, 0) == nullptr) return Code::invalid_argument;
-  return launch(heap_.device(), kWait, 1, stream, heap_.state(), signal, comparison, value);
+  return launch(heap_.device(), Kernel::wait, {}, stream, heap_.state(), signal, comparison, value);
+}
+
+Status DeviceStreams::wait(const WordsToWaitFor& words, Stream stream) {
+  if (words.count == 0) return {};
+  ASSERT(is_element(words.bytes) && words.bytes >= 2 && words.bytes <= 8);
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(words.count, uint64_t{words.bytes}, &bytes) ||
+      heap_.at(words.at, bytes, 0) == nullptr ||
+      reinterpret_cast<uintptr_t>(words.at) % words.bytes != 0) {
+    return Code::invalid_argument;
+  }
+  for (const void* const beside : {static_cast<const void*>(words.status), words.values}) {
+    if (beside != nullptr && !is_reached(beside)) return Code::not_found;
+  }
+  const int width = std::countr_zero(words.bytes) - 1;
+  const device::WaitForWords wanted = {
+      .at = words.at,
+      .count = words.count,
+      .status = words.status,
+      .values = words.values,
+      .value = words.value,
+      .comparison = words.comparison,
+      .type = static_cast<device::WordType>(2 * width + (words.is_signed ? 0 : 1))};
+  const auto threads = static_cast<uint32_t>(std::min<uint64_t>(words.count, kWarp));
+  return launch(heap_.device(), Kernel::wait_for_words, {.threads = threads}, stream, heap_.state(),
+                wanted);
 }
 
 device::SymmFailure DeviceStreams::failure() const {

@@ -2,6 +2,8 @@
 // work.
 #include "penstock_device/symm/signal.h"
 #include "penstock_device/symm/sync.h"
+#include "strided.cuh"
+#include "words.cuh"
 
 namespace {
 
@@ -9,12 +11,6 @@ using namespace penstock::device;
 
 constexpr int kLanes = 32;
 constexpr unsigned kWholeWarp = 0xffffffff;
-
-// The host tells it and ends what has to end; the stream goes on.
-__device__ void tell_trouble(const SymmState& state) {
-  auto* const report = reinterpret_cast<SymmReport*>(state.failure);
-  store_system(&report->why, static_cast<uint32_t>(kSymmPeerGone));
-}
 
 }  // namespace
 

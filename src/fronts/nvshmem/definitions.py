@@ -1,18 +1,26 @@
-"""The definitions of the typed functions of the host: one line each, which calls a template of typed_memory.h."""
+"""The definitions of the typed functions of the host: one line each, which calls a template of typed_memory.h or
+typed_words.h."""
 
 import functions
 import headers
-import table
 
-# Those that go by copy engines. The others are not there yet (README.md).
-HOST = {"put", "get", "put_nbi", "get_nbi", "p", "g"}
-STREAM = {"put", "get", "put_nbi", "get_nbi", "put_signal"}
+# The templates of each file, by what the table calls them. The others are not there yet (README.md).
+MEMORY = {"put", "get", "put_nbi", "get_nbi", "iput", "iget", "p", "g", "put_signal"}
 
 
-def is_defined(function):
-    if "host" not in function.by or function.operation is None:
-        return False
-    return function.operation.call in (STREAM if function.scope == "stream" else HOST)
+def is_word(call):
+    return call.startswith(("atomic_", "wait_until"))
+
+
+FILES = {
+    "memory": lambda call: call in MEMORY,
+    "words": is_word,
+}
+
+
+def of_file(name):
+    return [function for function in functions.all_functions()
+            if "host" in function.by and function.operation and FILES[name](function.operation.call)]
 
 
 def passed(function):
@@ -30,8 +38,12 @@ def definition(function):
     return f"NVSHMEM_DEFINE {function.prototype()} {{\n  {back}front::{call}({', '.join(passed(function))});\n}}"
 
 
-def source():
-    found = [function for function in functions.all_functions() if is_defined(function)]
-    text = "\n".join(definition(function) for function in found)
-    return (f"// {headers.GENERATED}\n#include \"typed_memory.h\"\n\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n\n"
+def source(name):
+    text = "\n".join(definition(function) for function in of_file(name))
+    return (f"// {headers.GENERATED}\n#include \"typed_{name}.h\"\n\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n\n"
             f"namespace front = penstock::nvshmem;\n\n{text}\n")
+
+
+def files():
+    for name in FILES:
+        yield f"definitions_{name}.cc", source(name)

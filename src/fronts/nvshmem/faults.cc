@@ -61,6 +61,11 @@ std::string said_by(device::SymmFailure failure) {
   return "a kernel gave up";
 }
 
+device::SymmFailure reported() {
+  const OnDevice* const there = current_device.load(std::memory_order_acquire);
+  return there == nullptr ? device::kSymmNothing : there->streams->failure();
+}
+
 }  // namespace
 
 void fault(const char* call, const std::string& what) {
@@ -79,6 +84,10 @@ void fault_pe(const char* call, int64_t pe) {
 void fault_at(const char* call, Status status, const void* address, uint64_t bytes, uint32_t pe) {
   if (status.code() != Code::invalid_argument) fault_status(call, status);
   if (pe >= group(call).size()) fault_pe(call, static_cast<int32_t>(pe));
+  if (on_device(call).heap->at(address, bytes, pe) != nullptr) {
+    fault(call, fmt::format("PE {}, address {}: {} bytes: the GPU refuses the other side's address",
+                            pe, address, bytes));
+  }
   fault(call, fmt::format(
                   "PE {}, address {}: {} bytes from there are not symmetric (of nvshmem_malloc())",
                   pe, address, bytes));
@@ -97,13 +106,14 @@ void fault_status(const char* call, Status status) {
         gone ? fmt::format("PE {} has ended, which this waits for", *gone) : "the job was ended";
     end_job(own.exit_code_of_end(), call, what, is_told);
   }
+  // A kernel that gives up ends what the GPU does for this process: then that is why.
+  if (const device::SymmFailure failure = reported(); failure != device::kSymmNothing)
+    fault(call, said_by(failure));
   fault(call, fmt::format("failed: {}", status.name()));
 }
 
 void check_kernels(const char* call) {
-  const OnDevice* const there = current_device.load(std::memory_order_acquire);
-  if (there == nullptr) return;
-  const device::SymmFailure failure = there->streams->failure();
+  const device::SymmFailure failure = reported();
   if (failure == device::kSymmNothing) return;
   if (failure == device::kSymmPeerGone) fault_status(call, Code::peer_gone);
   fault(call, said_by(failure));

@@ -17,7 +17,7 @@ def files(vendor):
     yield "include/nvshmem_device.h", headers.device_h()
     for name in headers.OTHERS:
         yield "include/" + name, headers.other(name)
-    yield "definitions_memory.cc", definitions.source()
+    yield from definitions.files()
     yield from programs.files()
     yield from trampoline.files()
 

@@ -48,6 +48,7 @@ Outcome<std::unique_ptr<OnDevice>> make_device(symm::Group& group, uint64_t heap
   TRY_ASSIGN(made->device, gpu::open_symmetric_device(id));
   TRY_ASSIGN(made->heap, symm::DeviceHeap::make(group, *made->device, {.bytes = heap_bytes}));
   TRY_ASSIGN(made->streams, symm::DeviceStreams::make(*made->heap));
+  TRY_ASSIGN(made->words, symm::DeviceWords::make(*made->heap));
   TRY(tell_teams(*made));
   return made;
 }

@@ -21,6 +21,7 @@ struct OnDevice {
   std::unique_ptr<gpu::SymmetricDevice> device;
   std::unique_ptr<symm::DeviceHeap> heap;
   std::unique_ptr<symm::DeviceStreams> streams;
+  std::unique_ptr<symm::DeviceWords> words;
   std::unique_ptr<KernelWatch> watch;  // of the heap's words
 };
 

@@ -1,10 +1,9 @@
-// What the typed puts and gets of the host are made of. They go by copy engines, on a stream of
-// this library that waits for none of the program's own: a kernel may be waiting for what they
-// bring.
+// Puts and gets of the host and on streams with their types.
 #pragma once
 
-#include "api.h"
+#include "calls.h"
 
+#include <cstring>
 #include <type_traits>
 
 namespace penstock::nvshmem {
@@ -23,75 +22,69 @@ const Block<kBits>* as(const void* address) {
   return static_cast<const Block<kBits>*>(address);
 }
 
+// Forms for memory count bytes.
 template <class T>
-uint64_t bytes_of(const char* call, size_t count) {
-  // Forms for memory count bytes.
-  constexpr size_t kEach =
-      std::is_void_v<T> ? 1 : sizeof(std::conditional_t<std::is_void_v<T>, char, T>);
-  uint64_t bytes = 0;
-  if (__builtin_mul_overflow(count, kEach, &bytes))
-    fault(call, fmt::format("{} elements of {} bytes", count, kEach));
-  return bytes;
+Elements elements(size_t count) {
+  return {count, std::is_void_v<T> ? 1 : sizeof(std::conditional_t<std::is_void_v<T>, char, T>)};
 }
 
-inline void check_put(const char* call, Status done, const void* address, uint64_t bytes, int pe) {
-  if (!done.ok()) [[unlikely]]
-    fault_at(call, done, address, bytes, static_cast<uint32_t>(pe));
-}
-
-inline void wait_for(const char* call, engine::DeviceStream stream) {
-  const Status done = on_device(call).device->synchronize(stream);
-  if (!done.ok()) [[unlikely]]
-    fault_status(call, done);
-}
-
+// The bits of a word, from the lowest on.
 template <class T>
-void put_on(const char* call, T* dest, const T* source, size_t nelems, int pe,
-            engine::DeviceStream stream) {
-  const uint64_t bytes = bytes_of<T>(call, nelems);
-  check_put(call,
-            on_device(call).streams->put(dest, source, bytes, static_cast<uint32_t>(pe), stream),
-            dest, bytes, pe);
+uint64_t bits_of(T value) {
+  static_assert(sizeof value <= sizeof(uint64_t), "a word");
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
 }
 template <class T>
-void get_on(const char* call, T* dest, const T* source, size_t nelems, int pe,
-            engine::DeviceStream stream) {
-  const uint64_t bytes = bytes_of<T>(call, nelems);
-  check_put(call,
-            on_device(call).streams->get(dest, source, bytes, static_cast<uint32_t>(pe), stream),
-            source, bytes, pe);
+T from_bits(uint64_t bits) {
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 // ---- of the host: complete when they return, but for those that say so ----
 
 template <class T>
 void put_nbi(const char* call, T* dest, const T* source, size_t nelems, int pe) {
-  on_device(call);
-  put_on(call, dest, source, nelems, pe, host_stream());
+  put_on(call, dest, source, elements<T>(nelems), pe, own_stream(call));
 }
 template <class T>
 void put(const char* call, T* dest, const T* source, size_t nelems, int pe) {
   put_nbi(call, dest, source, nelems, pe);
-  wait_for(call, host_stream());
+  if (nelems != 0) finish_own(call);
 }
 template <class T>
 void get_nbi(const char* call, T* dest, const T* source, size_t nelems, int pe) {
-  on_device(call);
-  get_on(call, dest, source, nelems, pe, host_stream());
+  get_on(call, dest, source, elements<T>(nelems), pe, own_stream(call));
 }
 template <class T>
 void get(const char* call, T* dest, const T* source, size_t nelems, int pe) {
   get_nbi(call, dest, source, nelems, pe);
-  wait_for(call, host_stream());
+  if (nelems != 0) finish_own(call);
+}
+template <class T>
+void iput(const char* call, T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems,
+          int pe) {
+  iput_on(call, dest, source, {dst, sst}, elements<T>(nelems), pe, own_stream(call),
+          symm::By::copy_engines);
+  if (nelems != 0) finish_own(call);
+}
+template <class T>
+void iget(const char* call, T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems,
+          int pe) {
+  iget_on(call, dest, source, {dst, sst}, elements<T>(nelems), pe, own_stream(call),
+          symm::By::copy_engines);
+  if (nelems != 0) finish_own(call);
 }
 template <class T>
 void p(const char* call, T* dest, T value, int pe) {
-  put(call, dest, &value, 1, pe);
+  put_word(call, dest, &value, sizeof value, pe);
 }
 template <class T>
 T g(const char* call, const T* source, int pe) {
   T value;
-  get(call, &value, source, 1, pe);
+  get_word(call, &value, source, sizeof value, pe);
   return value;
 }
 
@@ -100,33 +93,50 @@ T g(const char* call, const T* source, int pe) {
 template <class T>
 void put_on_stream(const char* call, T* dest, const T* source, size_t nelems, int pe,
                    cudaStream_t stream) {
-  put_on(call, dest, source, nelems, pe, stream);
+  put_on(call, dest, source, elements<T>(nelems), pe, stream);
 }
 template <class T>
 void get_on_stream(const char* call, T* dest, const T* source, size_t nelems, int pe,
                    cudaStream_t stream) {
-  get_on(call, dest, source, nelems, pe, stream);
+  get_on(call, dest, source, elements<T>(nelems), pe, stream);
 }
 template <class T>
 void put_nbi_on_stream(const char* call, T* dest, const T* source, size_t nelems, int pe,
                        cudaStream_t stream) {
-  put_on(call, dest, source, nelems, pe, stream);
+  put_on(call, dest, source, elements<T>(nelems), pe, stream);
 }
 template <class T>
 void get_nbi_on_stream(const char* call, T* dest, const T* source, size_t nelems, int pe,
                        cudaStream_t stream) {
-  get_on(call, dest, source, nelems, pe, stream);
+  get_on(call, dest, source, elements<T>(nelems), pe, stream);
+}
+template <class T>
+void iput_on_stream(const char* call, T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst,
+                    size_t nelems, int pe, cudaStream_t stream) {
+  iput_on(call, dest, source, {dst, sst}, elements<T>(nelems), pe, stream, symm::By::kernels);
+}
+template <class T>
+void iget_on_stream(const char* call, T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst,
+                    size_t nelems, int pe, cudaStream_t stream) {
+  iget_on(call, dest, source, {dst, sst}, elements<T>(nelems), pe, stream, symm::By::kernels);
+}
+template <class T>
+void p_on_stream(const char* call, T* dest, T value, int pe, cudaStream_t stream) {
+  put_word_on(call, dest, bits_of(value), sizeof value, pe, stream);
+}
+// Waits for the stream: it has a value to return.
+template <class T>
+T g_on_stream(const char* call, const T* source, int pe, cudaStream_t stream) {
+  T value;
+  get_word_on(call, &value, source, sizeof value, pe, stream);
+  return value;
 }
 template <class T>
 void put_signal_on_stream(const char* call, T* dest, const T* source, size_t nelems,
                           uint64_t* sig_addr, uint64_t signal, int sig_op, int pe,
                           cudaStream_t stream) {
-  put_on(call, dest, source, nelems, pe, stream);
-  const auto op = sig_op == NVSHMEM_SIGNAL_ADD ? symm::SignalOp::add : symm::SignalOp::set;
-  check_put(
-      call,
-      on_device(call).streams->signal(sig_addr, signal, op, static_cast<uint32_t>(pe), stream),
-      sig_addr, sizeof *sig_addr, pe);
+  put_on(call, dest, source, elements<T>(nelems), pe, stream);
+  signal_on(call, sig_addr, signal, sig_op, pe, stream);
 }
 
 }  // namespace penstock::nvshmem

@@ -7,6 +7,7 @@
 #include "penstock/symm/collectives.h"
 #include "penstock/symm/device_heap.h"
 #include "penstock/symm/device_streams.h"
+#include "penstock/symm/device_words.h"
 #include "penstock/symm/group.h"
 #include "penstock/symm/heap.h"
 #include "penstock/symm/lock.h"

@@ -49,6 +49,17 @@ class PreparedLaunch {
   virtual Status launch(engine::DeviceStream stream) = 0;
 };
 
+// Elements with a distance on either side, in bytes from the begin of one to that of the next: no
+// less than an element has.
+struct StridedCopy {
+  void* to;
+  const void* from;
+  uint64_t to_step;
+  uint64_t from_step;
+  uint64_t element_bytes;
+  uint64_t count;
+};
+
 // One device. Thread safe.
 class SymmetricDevice {
  public:
@@ -60,7 +71,7 @@ class SymmetricDevice {
   // them by name.
   virtual Outcome<void> load_kernels(const void* image, std::span<const char* const> names) = 0;
   // A stream of this library, which waits for none of the program's own: kernels of the program may
-  // be waiting for what it does.
+  // be waiting for what it does. Its kernels go before the program's that have not begun.
   virtual engine::DeviceStream own_stream() const = 0;
   // Behind what the stream has to do already; may be captured.
   virtual Status launch(const Launch& launch) = 0;
@@ -69,9 +80,14 @@ class SymmetricDevice {
   // Copies between the host's and the device's memory, or between devices, behind what the stream
   // has to do already.
   virtual Status copy(void* to, const void* from, uint64_t bytes, engine::DeviceStream stream) = 0;
+  virtual Status copy_strided(const StridedCopy& copy, engine::DeviceStream stream) = 0;
   virtual Status fill_zeros(void* to, uint64_t bytes, engine::DeviceStream stream) = 0;
   // Returns when the stream has done what it was given.
   virtual Status synchronize(engine::DeviceStream stream) = 0;
+  // Whether what the stream is given now becomes a graph, which is done later.
+  virtual bool is_capturing(engine::DeviceStream stream) const = 0;
+  // Whether kernels reach this process's memory at this address: copies reach it all.
+  virtual bool reaches(const void* address) const = 0;
   // Host memory with zeros that the device reaches at the same address; stays as long as the
   // process.
   virtual Outcome<MutableBytes> host_words(uint64_t bytes) = 0;

@@ -8,6 +8,34 @@
 
 namespace penstock::symm {
 
+// Elements with a distance on either side, counted in elements: at least 1.
+struct StridedElements {
+  int64_t dest;
+  int64_t source;
+  uint64_t count;
+  uint32_t element_bytes;  // 1, 2, 4, 8 or 16
+};
+
+// How many bytes the elements of one side reach over, where they are some; the most that there is
+// where they are more than that, or less than 1 apart.
+uint64_t reach_of(int64_t stride, const StridedElements& strides);
+
+// What a copy may need. Kernels move small elements many times faster; copy engines work also while
+// kernels of the program hold all of the GPU's processors and wait for what the copy brings.
+enum class By : uint8_t { kernels, copy_engines };
+
+// Words of this PE's own heap that a stream waits for: all of them.
+struct WordsToWaitFor {
+  const void* at;
+  uint64_t count;
+  uint32_t bytes;  // of each: 2, 4 or 8
+  bool is_signed;
+  int comparison;      // as kernels have it (penstock_device/symm/wait.h)
+  uint64_t value;      // its bits
+  const void* values;  // one for each, instead; null: `value` for all
+  const int* status;   // not 0: that word is left out; null: none is
+};
+
 // Of one heap, which outlives it. Thread safe. Calls return once the stream has its work. What goes
 // wrong later (a PE has ended) is told by failure().
 class DeviceStreams {
@@ -30,16 +58,29 @@ class DeviceStreams {
   // Between any memory of this process and a PE's heap, by a copy engine.
   Status put(void* dest, const void* source, uint64_t bytes, uint32_t pe, Stream stream);
   Status get(void* dest, const void* source, uint64_t bytes, uint32_t pe, Stream stream);
+  // invalid_argument also for strides below 1.
+  Status iput(void* dest, const void* source, const StridedElements& strides, uint32_t pe,
+              Stream stream, By by);
+  Status iget(void* dest, const void* source, const StridedElements& strides, uint32_t pe,
+              Stream stream, By by);
+  // The value is taken at the call. Words of 1, 2, 4 or 8 bytes, aligned to that.
+  Status store(void* dest, uint64_t value, uint32_t bytes, uint32_t pe, Stream stream);
   // The signal is there no earlier than what the stream did before.
   Status signal(uint64_t* signal, uint64_t value, SignalOp op, uint32_t pe, Stream stream);
   // `comparison`: as kernels have it (penstock_device/symm/wait.h).
   Status wait(const uint64_t* signal, int comparison, uint64_t value, Stream stream);
+  // `values` and `status` are read when the stream comes to it. not_found: kernels do not reach
+  // them.
+  Status wait(const WordsToWaitFor& words, Stream stream);
 
   // What a kernel has reported; none: nothing.
   device::SymmFailure failure() const;
 
  private:
   explicit DeviceStreams(DeviceHeap& heap) : heap_(heap) {}
+  bool is_reached(const void* local) const;
+  Status copy_strided(void* to, const void* from, const StridedElements& strides, Stream stream,
+                      bool by_kernels);
 
   DeviceHeap& heap_;
   // By the team's number. Empty: none was prepared.

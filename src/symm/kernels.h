@@ -1,0 +1,36 @@
+// This library's kernels (kernels.cu) by their numbers, and how they are launched.
+#pragma once
+
+#include <array>
+
+#include "penstock/gpu.h"
+
+namespace penstock::symm {
+
+enum class Kernel : uint32_t { barrier, signal, wait, store, wait_for_words, strided, change };
+
+// In the order of their numbers.
+inline constexpr std::array kKernelNames = {
+    "penstock_symm_barrier", "penstock_symm_signal",         "penstock_symm_wait",
+    "penstock_symm_store",   "penstock_symm_wait_for_words", "penstock_symm_copy_strided",
+    "penstock_symm_change",
+};
+
+struct Grid {
+  uint32_t blocks = 1;
+  uint32_t threads = 1;
+};
+
+// Addresses of arguments, as a launch takes them.
+template <class... Argument>
+Status launch(gpu::SymmetricDevice& device, Kernel kernel, Grid grid, engine::DeviceStream stream,
+              Argument... argument) {
+  std::array<void*, sizeof...(Argument)> addresses{&argument...};
+  return device.launch({.kernel = static_cast<uint32_t>(kernel),
+                        .blocks = grid.blocks,
+                        .threads = grid.threads,
+                        .arguments = addresses,
+                        .stream = stream});
+}
+
+}  // namespace penstock::symm

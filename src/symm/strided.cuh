@@ -1,0 +1,40 @@
+// A kernel for elements with a distance between them. What limits it: memory moves 32 bytes for
+// each element that stands alone.
+#pragma once
+
+#include "kernel_arguments.h"
+#include "penstock_device/symm/copy.h"
+
+namespace penstock::device {
+
+// Of one block: some elements that stand one behind the other.
+template <class T>
+__device__ void copy_elements(const StridedElements& all) {
+  const uint64_t first = uint64_t{blockIdx.x} * all.for_each_block;
+  if (first >= all.count) return;
+  const uint64_t left = all.count - first;
+  const auto at = static_cast<int64_t>(first);
+  copy_strided<Source::far, Scope::block>(static_cast<T*>(all.to) + at * all.to_stride,
+                                          static_cast<const T*>(all.from) + at * all.from_stride,
+                                          Strides{all.to_stride, all.from_stride},
+                                          left < all.for_each_block ? left : all.for_each_block);
+}
+
+}  // namespace penstock::device
+
+extern "C" __global__ void __launch_bounds__(256)
+    penstock_symm_copy_strided(penstock::device::StridedElements all) {
+  using namespace penstock::device;
+  switch (all.element_bytes) {
+    case 1:
+      return copy_elements<uint8_t>(all);
+    case 2:
+      return copy_elements<uint16_t>(all);
+    case 4:
+      return copy_elements<uint32_t>(all);
+    case 8:
+      return copy_elements<uint64_t>(all);
+    default:
+      return copy_elements<SymmUnit>(all);
+  }
+}

@@ -44,7 +44,7 @@ uint64_t reach_of(int64_t stride, const StridedElements& strides) {
 Outcome<std::unique_ptr<DeviceStreams>> DeviceStreams::make(DeviceHeap& heap) {
   const void* const image = kernel_image();
   if (image == nullptr) return Failure{Code::not_supported, "this build has no CUDA parts"};
-  TRY(heap.device().load_kernels(image, kKernelNames));
+  TRY(heap.device().load_kernels(image, kKernels));
   return std::unique_ptr<DeviceStreams>(new DeviceStreams(heap));
 }
 

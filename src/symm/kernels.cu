@@ -1,9 +1,9 @@
 // What symmetric memory does on streams: kernels of this library, launched behind the program's own
 // work.
+#include "kernel_strided.h"
+#include "kernel_words.h"
 #include "penstock_device/symm/signal.h"
 #include "penstock_device/symm/sync.h"
-#include "strided.cuh"
-#include "words.cuh"
 
 namespace {
 
@@ -53,4 +53,23 @@ extern "C" __global__ void penstock_symm_wait(SymmState state, const uint64_t* s
   uint64_t seen = 0;
   if (!signal_wait_until(state, signal, static_cast<Comparison>(comparison), value, seen))
     tell_trouble(state);
+}
+
+// One thread: the value came with the launch.
+extern "C" __global__ void penstock_symm_store(void* at, uint64_t value, int bytes) {
+  store(at, value, bytes);
+}
+
+// One warp at most.
+extern "C" __global__ void penstock_symm_wait_for_words(SymmState state, WaitForWords wanted) {
+  if (!wait_for(state, wanted)) tell_trouble(state);
+}
+
+extern "C" __global__ void __launch_bounds__(256) penstock_symm_copy_strided(StridedElements all) {
+  copy_elements(all, blockIdx.x);
+}
+
+// One thread.
+extern "C" __global__ void penstock_symm_change(ChangeWord word) {
+  change_and_answer(word);
 }

@@ -82,6 +82,26 @@ engine::DeviceStream own_stream(const char* call) {
   return on_device(call).device->own_stream();
 }
 
+void leave_for_quiet(const char* call) {
+  on_device(call).begun.fetch_add(1, std::memory_order_release);
+}
+
+void quiet(const char* call) {
+  group(call);
+  OnDevice* const there = current_device.load(std::memory_order_acquire);
+  if (there != nullptr) {
+    // Pairs with the release above: what was given to the stream before is in it.
+    const uint64_t begun = there->begun.load(std::memory_order_acquire);
+    uint64_t done = there->done.load(std::memory_order_acquire);
+    if (done < begun) {
+      finish_own(call);
+      while (done < begun && !there->done.compare_exchange_weak(done, begun)) {
+      }
+    }
+  }
+  check_kernels(call);
+}
+
 void put_word(const char* call, void* dest, const void* value, uint32_t bytes, int pe) {
   check(call, on_device(call).words->put(dest, value, bytes, static_cast<uint32_t>(pe)),
         {dest, bytes, pe});
@@ -112,6 +132,7 @@ void change_word(const char* call, void* dest, const symm::ChangeOfWord& change,
   check_aligned(call, dest, change.bytes);
   check(call, on_device(call).words->change(dest, change, static_cast<uint32_t>(pe)),
         {dest, change.bytes, pe});
+  leave_for_quiet(call);
 }
 
 uint64_t fetch_word(const char* call, void* dest, const symm::ChangeOfWord& change, int pe) {

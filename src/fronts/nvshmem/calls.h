@@ -32,6 +32,9 @@ void iget_on(const char* call, void* dest, const void* source, Steps steps, Elem
 // Until the library's own stream has done all that it was given.
 void finish_own(const char* call);
 engine::DeviceStream own_stream(const char* call);
+// A call that returns before that; and a quiet, which finds all of them done.
+void leave_for_quiet(const char* call);
+void quiet(const char* call);
 
 // ---- single words, of up to 8 bytes ----
 

@@ -1,5 +1,5 @@
 // Quiets, fences, syncs and barriers: of the host, and on streams.
-#include "api.h"
+#include "calls.h"
 
 namespace front = penstock::nvshmem;
 using penstock::Status;
@@ -10,19 +10,10 @@ void check(const char* call, Status status) {
   if (!status.ok()) front::fault_status(call, status);
 }
 
-// Puts by the host go by the default stream, and are there when it has done them.
-void quiet(const char* call) {
-  front::group(call);
-  if (front::OnDevice* const there = front::current_device.load(std::memory_order_acquire)) {
-    check(call, there->device->synchronize(front::host_stream()));
-  }
-  front::check_kernels(call);
-}
-
 int sync(const char* call, nvshmem_team_t team, bool is_barrier) {
   penstock::symm::Team* const meant = front::find_team(call, team);
   if (meant == nullptr) return NVSHMEMX_ERROR_INVALID_VALUE;
-  if (is_barrier) quiet(call);
+  if (is_barrier) front::quiet(call);
   check(call, front::group(call).sync(*meant));
   return 0;
 }
@@ -39,10 +30,10 @@ int barrier_on_stream(const char* call, nvshmem_team_t team, cudaStream_t stream
 }  // namespace
 
 NVSHMEM_DEFINE void nvshmem_quiet(void) {
-  quiet("nvshmem_quiet");
+  front::quiet("nvshmem_quiet");
 }
 NVSHMEM_DEFINE void nvshmem_fence(void) {
-  quiet("nvshmem_fence");
+  front::quiet("nvshmem_fence");
 }
 
 NVSHMEM_DEFINE void nvshmem_barrier_all(void) {

@@ -124,8 +124,10 @@ void finish(const char* call) {
   symm::Group& all = group(call);
   if (--own.inits > 0) return;
   if (own.on_device != nullptr) {
-    const Status done = own.on_device->device->synchronize(nullptr);
-    if (!done.ok()) fault_status(call, done);
+    gpu::SymmetricDevice& device = *own.on_device->device;
+    for (const engine::DeviceStream stream : {engine::DeviceStream{nullptr}, device.own_stream()}) {
+      if (const Status done = device.synchronize(stream); !done.ok()) fault_status(call, done);
+    }
   }
   // Nobody leaves while another one may still reach its memory.
   if (const Status met = all.barrier(all.world()); !met.ok()) fault_status(call, met);

@@ -22,6 +22,10 @@ struct OnDevice {
   std::unique_ptr<symm::DeviceHeap> heap;
   std::unique_ptr<symm::DeviceStreams> streams;
   std::unique_ptr<symm::DeviceWords> words;
+  // Calls that left something to do on the device's own stream, and how many of them a quiet has
+  // found done: one after nothing costs nothing.
+  std::atomic<uint64_t> begun{0};
+  std::atomic<uint64_t> done{0};
   std::unique_ptr<KernelWatch> watch;  // of the heap's words
 };
 

@@ -1,5 +1,5 @@
-"""Programs that call every device function with a type in its name, with every type, and look at what became of it; and
-those that name every host function."""
+"""Programs that call every function with a type in its name, with every type, and look at what became of it: from
+kernels (tests/every.cuh), from the host and on streams (tests/every_host.h); and those that name every host function."""
 
 import functions
 import table
@@ -33,13 +33,13 @@ PARTS = {
 }
 
 
-def device_functions(part):
+def chosen_by(who, part):
     return [function for function in functions.all_functions()
-            if "device" in function.by and function.operation and PARTS[part](function.operation.call)]
+            if who in function.by and function.operation and PARTS[part](function.operation.call)]
 
 
-def source(part):
-    chosen = device_functions(part)
+def device_source(part):
+    chosen = chosen_by("device", part)
     kernels = "\n".join(line(function) for function in chosen)
     rows = "\n".join(f'    {{"{function.name}", &try_{function.name}}},' for function in chosen)
     return f"""\
@@ -53,6 +53,30 @@ const Tried tried_{part}[] = {{
 {rows}
 }};
 const int tried_{part}_count = {len(chosen)};
+"""
+
+
+def trial(function):
+    on_stream = function.scope == "stream"
+    # What returns a value has it at once.
+    captured = on_stream and function.operation.call != "g"
+    return f'    {{"{function.name}", &try_{function.name}, {str(on_stream).lower()}, {str(captured).lower()}}},'
+
+
+def trials_source(part):
+    chosen = chosen_by("host", part)
+    trials = "\n".join(line(function) for function in chosen)
+    rows = "\n".join(trial(function) for function in chosen)
+    return f"""\
+// Made from src/fronts/nvshmem/table.py.
+#include "every_host.h"
+
+{trials}
+
+static const Tried tried[] = {{
+{rows}
+}};
+const Part every_host_{part} = {{"{part}", tried, {len(chosen)}}};
 """
 
 
@@ -81,6 +105,7 @@ nvshmem_team_config_t nvshmem_every_config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
 
 def files():
     for part in PARTS:
-        yield f"every_{part}.cu", source(part)
+        yield f"every_{part}.cu", device_source(part)
+        yield f"every_host_{part}.cc", trials_source(part)
     yield "every_host_function.c", host_source()
     yield "every_host_function.cc", host_source()

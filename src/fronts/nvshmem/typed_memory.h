@@ -48,19 +48,21 @@ T from_bits(uint64_t bits) {
 template <class T>
 void put_nbi(const char* call, T* dest, const T* source, size_t nelems, int pe) {
   put_on(call, dest, source, elements<T>(nelems), pe, own_stream(call));
+  leave_for_quiet(call);
 }
 template <class T>
 void put(const char* call, T* dest, const T* source, size_t nelems, int pe) {
-  put_nbi(call, dest, source, nelems, pe);
+  put_on(call, dest, source, elements<T>(nelems), pe, own_stream(call));
   if (nelems != 0) finish_own(call);
 }
 template <class T>
 void get_nbi(const char* call, T* dest, const T* source, size_t nelems, int pe) {
   get_on(call, dest, source, elements<T>(nelems), pe, own_stream(call));
+  leave_for_quiet(call);
 }
 template <class T>
 void get(const char* call, T* dest, const T* source, size_t nelems, int pe) {
-  get_nbi(call, dest, source, nelems, pe);
+  get_on(call, dest, source, elements<T>(nelems), pe, own_stream(call));
   if (nelems != 0) finish_own(call);
 }
 template <class T>

@@ -2,7 +2,8 @@
 """Compiles programs against the headers: host functions by plain compilers of C and C++, kernels by nvcc with and without
 relocatable device code. Ends with 77 where there is no CUDA to compile with.
 
---every compiles every device function with every type, too: minutes.
+The programs that call every function of the host are compiled, too; --every compiles those that call every device
+function with every type: minutes.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import tempfile
 
 SKIPPED = 77
 EVERY = ["memory", "words", "collectives", "reduces", "reducescatters"]
+HOST_PROGRAMS = ["every_host_main.cc", "other_host_functions.cc", "misuse_host.cc"]
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[3]
 EXAMPLE = ROOT / "examples" / "nvshmem_ring.cu"
@@ -57,6 +59,8 @@ def main():
         [*kernels, "-std=c++17", "-arch=sm_90", "-rdc=true", "-c", EXAMPLE],
         [*kernels, "-std=c++17", "-arch=sm_90", "-ptx", made / "every_words.cu"],
     ]
+    trials = [made / f"every_host_{part}.cc" for part in EVERY] + [HERE / name for name in HOST_PROGRAMS]
+    calls += [[arguments.cxx, "-std=c++17", *host, "-fsyntax-only", program] for program in trials]
     if arguments.every:
         calls += [[*kernels, "-std=c++17", "-arch=sm_90", f"-rdc={rdc}", "-c", made / f"every_{part}.cu"]
                   for part in EVERY for rdc in ("false", "true")]

@@ -6,6 +6,8 @@
 // What one form of a macro needs another one does not.
 #pragma nv_diag_suppress 550
 
+#include "every_values.h"
+
 #include <nvshmem.h>
 #include <nvshmemx.h>
 #include <stdint.h>
@@ -20,30 +22,6 @@ struct Memory {
   int right;
   int left;
 };
-
-struct alignas(16) Bits128 {
-  uint64_t low;
-  uint64_t high;
-};
-
-template <class T>
-__device__ T value_of(int pe, int i) {
-  return static_cast<T>(static_cast<float>(pe % 5 * 7 + i + 1));
-}
-template <>
-__device__ inline Bits128 value_of(int pe, int i) {
-  return {static_cast<uint64_t>(pe), static_cast<uint64_t>(i) + 1};
-}
-template <class T>
-__device__ bool equal(T a, T b) {
-  return static_cast<float>(a) == static_cast<float>(b);
-}
-template <>
-__device__ inline bool equal(Bits128 a, Bits128 b) {
-  return a.low == b.low && a.high == b.high;
-}
-
-inline constexpr int kElements = 5;
 
 enum Who { thread, warp, block };
 
@@ -297,12 +275,8 @@ __device__ void send_two(Try<T>& t) {
     for (int i = 0; i < memory.pes; ++i) t.expect(t.dest + 2 * i, i, 2, 2 * memory.me); \
   }
 
-// Elements are 1 and 2 in turn, so that products of 8 PEs fit a byte; `count` of them so that each
-// way of reducing is tried: through scratch words, held by threads, shared out.
-template <class T>
-__device__ T small(int pe, int i) {
-  return static_cast<T>(static_cast<float>((pe + i) % 2 + 1));
-}
+// As many elements as it takes that each way of reducing is tried: through scratch words, held by
+// threads, shared out.
 template <class T, class Combine>
 __device__ void expect_reduced(Try<T>& t, int count, int first, Combine combine) {
   if (threadIdx.x == 0) {

@@ -1,4 +1,4 @@
-// Kernels for single words: stores, waits, and changes at once.
+// What kernels do with single words: stores, waits, and changes at once (kernels.cu).
 #pragma once
 
 #include "kernel_arguments.h"
@@ -8,27 +8,28 @@
 namespace penstock::device {
 
 // The host tells it and ends what has to end; the stream goes on.
-__device__ inline void tell_trouble(const SymmState& state) {
+PENSTOCK_DEVICE void tell_trouble(const SymmState& state) {
   auto* const report = reinterpret_cast<SymmReport*>(state.failure);
   store_system(&report->why, static_cast<uint32_t>(kSymmPeerGone));
 }
 
-// Of one warp, or of one thread.
+// Of one block: each thread waits for some of the words.
 template <class T>
-__device__ bool wait_for(const SymmState& state, const WaitForWords& wanted) {
+PENSTOCK_DEVICE bool wait_for(const SymmState& state, const WaitForWords& wanted) {
   const Words<T> words = {static_cast<const T*>(wanted.at),
                           wanted.count,
                           wanted.status,
                           static_cast<Comparison>(wanted.comparison),
                           static_cast<const T*>(wanted.values),
                           static_cast<T>(wanted.value)};
-  for (uint64_t i = threadIdx.x; i < words.count; i += blockDim.x) {
+  for (uint64_t i = Company<Scope::block>::rank(); i < words.count;
+       i += Company<Scope::block>::size()) {
     if (words.counts(i) && !wait(state, [&] { return words.is_ready(i); })) return false;
   }
   return true;
 }
 
-__device__ inline bool wait_for(const SymmState& state, const WaitForWords& wanted) {
+PENSTOCK_DEVICE bool wait_for(const SymmState& state, const WaitForWords& wanted) {
   switch (wanted.type) {
     case WordType::i16:
       return wait_for<int16_t>(state, wanted);
@@ -48,7 +49,7 @@ __device__ inline bool wait_for(const SymmState& state, const WaitForWords& want
 
 // Gives what was there before.
 template <class T>
-__device__ T change(T* at, const ChangeWord& word) {
+PENSTOCK_DEVICE T change(T* at, const ChangeWord& word) {
   const T value = static_cast<T>(word.value);
   switch (word.by) {
     case ChangeBy::swap:
@@ -67,37 +68,22 @@ __device__ T change(T* at, const ChangeWord& word) {
   return 0;
 }
 
-}  // namespace penstock::device
-
-// One thread: the value came with the launch. Whoever runs behind this in the stream finds it
-// there.
-extern "C" __global__ void penstock_symm_store(void* at, uint64_t value, int bytes) {
-  using namespace penstock::device;
+// Whoever runs behind this in the stream finds the value there.
+PENSTOCK_DEVICE void store(void* at, uint64_t value, int bytes) {
   switch (bytes) {
     case 1:
-      store_system(static_cast<uint8_t*>(at), static_cast<uint8_t>(value));
-      break;
+      return store_system(static_cast<uint8_t*>(at), static_cast<uint8_t>(value));
     case 2:
-      store_system(static_cast<uint16_t*>(at), static_cast<uint16_t>(value));
-      break;
+      return store_system(static_cast<uint16_t*>(at), static_cast<uint16_t>(value));
     case 4:
-      store_system(static_cast<uint32_t*>(at), static_cast<uint32_t>(value));
-      break;
+      return store_system(static_cast<uint32_t*>(at), static_cast<uint32_t>(value));
     default:
-      store_system(static_cast<uint64_t*>(at), value);
-      break;
+      return store_system(static_cast<uint64_t*>(at), value);
   }
 }
 
-// One warp: each lane waits for some of the words.
-extern "C" __global__ void penstock_symm_wait_for_words(penstock::device::SymmState state,
-                                                        penstock::device::WaitForWords wanted) {
-  if (!penstock::device::wait_for(state, wanted)) penstock::device::tell_trouble(state);
-}
-
-// One thread. The host may be looking for the answer already.
-extern "C" __global__ void penstock_symm_change(penstock::device::ChangeWord word) {
-  using namespace penstock::device;
+// The host may be looking for the answer already.
+PENSTOCK_DEVICE void change_and_answer(const ChangeWord& word) {
   const uint64_t before = word.bytes == 4 ? change(static_cast<uint32_t*>(word.at), word)
                                           : change(static_cast<uint64_t*>(word.at), word);
   if (word.seen == nullptr) return;
@@ -106,3 +92,5 @@ extern "C" __global__ void penstock_symm_change(penstock::device::ChangeWord wor
   fence_system();
   store_system(word.done, word.number);
 }
+
+}  // namespace penstock::device

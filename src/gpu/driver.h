@@ -62,6 +62,7 @@ namespace penstock::gpu {
   CALL(cuStreamQuery)                     \
   CALL(cuStreamSynchronize)               \
   CALL(cuStreamWriteValue32)              \
+  CALL(cuStreamWriteValue64)              \
   CALL(cuStreamWaitValue32)               \
   CALL(cuStreamIsCapturing)               \
   CALL(cuThreadExchangeStreamCaptureMode) \

@@ -249,13 +249,10 @@ class CudaPreparedLaunch final : public PreparedLaunch {
 
 class CudaSymmetricDevice final : public SymmetricDevice {
  public:
-  explicit CudaSymmetricDevice(const Device& device) : device_(device) {
-    int pages = 0;
-    const CUresult result =
-        device_.driver().cuDeviceGetAttribute(&pages, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
-                                              static_cast<CUdevice>(device_.id.value));
-    reaches_all_ = result == CUDA_SUCCESS && pages != 0;
-  }
+  explicit CudaSymmetricDevice(const Device& device)
+      : device_(device),
+        reaches_all_(has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)),
+        has_words_of_64_bits_(has(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)) {}
 
   ~CudaSymmetricDevice() override {
     const ContextScope scope(device_.driver(), device_.context);
@@ -357,6 +354,13 @@ class CudaSymmetricDevice final : public SymmetricDevice {
         device_.driver().cuMemsetD8Async(device_address(to), 0, bytes, cuda_stream(stream)));
   }
 
+  Status tell(uint64_t* word, uint64_t value, DeviceStream stream) override {
+    if (!has_words_of_64_bits_) return Code::not_supported;
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    return status_of(device_.driver().cuStreamWriteValue64(
+        cuda_stream(stream), device_address(word), value, CU_STREAM_WRITE_VALUE_DEFAULT));
+  }
+
   Status synchronize(DeviceStream stream) override {
     const ScopeOfLaunch scope(device_.driver(), device_.context);
     return status_of(device_.driver().cuStreamSynchronize(cuda_stream(stream)));
@@ -397,8 +401,16 @@ class CudaSymmetricDevice final : public SymmetricDevice {
   }
 
  private:
+  bool has(CUdevice_attribute attribute) const {
+    int value = 0;
+    const CUresult result = device_.driver().cuDeviceGetAttribute(
+        &value, attribute, static_cast<CUdevice>(device_.id.value));
+    return result == CUDA_SUCCESS && value != 0;
+  }
+
   const Device device_;
-  bool reaches_all_ = false;         // also what the driver was never told of
+  const bool reaches_all_;           // also what the driver was never told of
+  const bool has_words_of_64_bits_;  // in cuStreamWriteValue64()
   std::vector<CUfunction> kernels_;  // not changed after load_kernels()
 };
 

@@ -43,6 +43,16 @@ T* symmetric(size_t count) {
   if (memory == nullptr) nvshmem_global_exit(1);
   return memory;
 }
+// CUDA's own calls for device memory may return before it has changed, and other PEs wait for none
+// of this one's streams.
+void fill_zeros(void* gpu, size_t bytes) {
+  must(cudaMemset(gpu, 0, bytes), "cudaMemset");
+  must(cudaDeviceSynchronize(), "cudaMemset");
+}
+void copy(void* to, const void* from, size_t bytes) {
+  must(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
+  must(cudaDeviceSynchronize(), "cudaMemcpy");
+}
 template <class T>
 std::vector<T> read(const T* gpu, size_t count) {
   std::vector<T> here(count);
@@ -199,9 +209,8 @@ void memory_of_all_kinds() {
     std::vector<int> values(2 * kCount);
     for (size_t i = 0; i < values.size(); ++i) values[i] = me * 1000 + static_cast<int>(i);
     for (int way = 0; way < 4; ++way) {
-      must(cudaMemcpy(local, values.data(), values.size() * sizeof(int), cudaMemcpyDefault),
-           "cudaMemcpy");
-      must(cudaMemset(dest, 0, 2 * kCount * sizeof(int)), "cudaMemset");
+      copy(local, values.data(), values.size() * sizeof(int));
+      fill_zeros(dest, 2 * kCount * sizeof(int));
       nvshmem_barrier_all();
       if (way == 0) nvshmem_int_put(dest, local, kCount, right);
       if (way == 1) nvshmemx_int_put_on_stream(dest, local, kCount, right, stream);
@@ -214,8 +223,7 @@ void memory_of_all_kinds() {
       for (size_t i = 0; i < kCount; ++i)
         EXPECT(found[i * stride] == left * 1000 + static_cast<int>(i));
       // And back, each second one.
-      must(cudaMemcpy(dest, values.data(), values.size() * sizeof(int), cudaMemcpyDefault),
-           "cudaMemcpy");
+      copy(dest, values.data(), values.size() * sizeof(int));
       nvshmem_barrier_all();
       if (way == 0) nvshmem_int_get(local, dest, kCount, right);
       if (way == 1) nvshmemx_int_get_on_stream(local, dest, kCount, right, stream);
@@ -223,7 +231,7 @@ void memory_of_all_kinds() {
       if (way == 3) nvshmemx_int_iget_on_stream(local, dest, 1, 2, kCount, right, stream);
       done();
       std::vector<int> back(kCount);
-      must(cudaMemcpy(back.data(), local, kCount * sizeof(int), cudaMemcpyDefault), "cudaMemcpy");
+      copy(back.data(), local, kCount * sizeof(int));
       for (size_t i = 0; i < kCount; ++i)
         EXPECT(back[i] == right * 1000 + static_cast<int>(i * stride));
       nvshmem_barrier_all();
@@ -250,12 +258,11 @@ void large_strides(bool tells_times) {
   std::vector<uint32_t> values(2 * kCount);
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<uint32_t>(me) * 100'000'000 + static_cast<uint32_t>(i) + 1;
-  must(cudaMemcpy(source, values.data(), values.size() * sizeof(uint32_t), cudaMemcpyHostToDevice),
-       "cudaMemcpy");
+  copy(source, values.data(), values.size() * sizeof(uint32_t));
   nvshmem_barrier_all();
   for (int way = 0; way < 4; ++way) {
     const size_t count = way < 2 ? kCount : kByHost;
-    must(cudaMemset(dest, 0, 3 * kCount * sizeof(uint32_t)), "cudaMemset");
+    fill_zeros(dest, 3 * kCount * sizeof(uint32_t));
     nvshmem_barrier_all();
     const double seconds = seconds_of([&] {
       if (way == 0) nvshmemx_uint32_iput_on_stream(dest, source, 3, 2, count, right, stream);
@@ -290,7 +297,7 @@ void unaligned_elements() {
   std::vector<char> values(4096);
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<char>(me * 31 + static_cast<int>(i) % 97);
-  must(cudaMemcpy(source, values.data(), values.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+  copy(source, values.data(), values.size());
   nvshmem_barrier_all();
   nvshmemx_iput128_on_stream(dest + 8, source + 8, 2, 1, 10, right, stream);
   done();

@@ -82,6 +82,10 @@ class SymmetricDevice {
   virtual Status copy(void* to, const void* from, uint64_t bytes, engine::DeviceStream stream) = 0;
   virtual Status copy_strided(const StridedCopy& copy, engine::DeviceStream stream) = 0;
   virtual Status fill_zeros(void* to, uint64_t bytes, engine::DeviceStream stream) = 0;
+  // A word of host_words() is given the value when the stream has done what it was given before:
+  // who looks at it learns of that sooner than synchronize() does. not_supported: this device
+  // cannot.
+  virtual Status tell(uint64_t* word, uint64_t value, engine::DeviceStream stream) = 0;
   // Returns when the stream has done what it was given.
   virtual Status synchronize(engine::DeviceStream stream) = 0;
   // Whether what the stream is given now becomes a graph, which is done later.

@@ -42,7 +42,7 @@ class DeviceWords {
   struct alignas(64) Place {
     std::byte value[16];  // or what was there before
     uint64_t done;
-    uint64_t number;  // of the last change that was to answer here
+    uint64_t number;  // of the last call here that waited for `done`
   };
   static_assert(sizeof(Place) == 64);
   static constexpr uint32_t kPlaces = 64;
@@ -66,7 +66,8 @@ class DeviceWords {
 
   DeviceWords(DeviceHeap& heap, Place* places) : heap_(heap), places_(places) {}
   Status launch_change(void* dest, const ChangeOfWord& change, uint32_t pe, Place* answer);
-  Status wait_for(const Place& place);
+  Status finish(Place& place, engine::DeviceStream stream);
+  Status wait_for(const Place& place, engine::DeviceStream stream);
 
   DeviceHeap& heap_;
   Place* const places_;  // kPlaces, of the host; stay as long as the process

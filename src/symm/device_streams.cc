@@ -23,6 +23,16 @@ constexpr uint32_t kCopyThreads = 256;
 constexpr uint64_t kElementsOfABlock = uint64_t{kCopyThreads} * 8;
 constexpr uint64_t kBlocksMax = 512;
 
+// Of a put with a signal that is one kernel: what a block moves in the time that a copy engine
+// takes to begin.
+constexpr uint64_t kOneKernelBytes = uint64_t{64} << 10;
+constexpr uint64_t kBytesOfAThread = 32;
+constexpr uint64_t kPutThreadsMax = 512;
+
+int number_of(SignalOp op) {
+  return op == SignalOp::add ? kAddInKernels : kSetInKernels;
+}
+
 bool is_element(uint32_t bytes) {
   return bytes <= 16 && std::has_single_bit(bytes);
 }
@@ -162,9 +172,29 @@ Status DeviceStreams::store(void* dest, uint64_t value, uint32_t bytes, uint32_t
 Status DeviceStreams::signal(uint64_t* signal, uint64_t value, SignalOp op, uint32_t pe,
                              Stream stream) {
   if (heap_.at(signal, sizeof *signal, pe) == nullptr) return Code::invalid_argument;
-  const int number = op == SignalOp::add ? kAddInKernels : kSetInKernels;
-  return launch(heap_.device(), Kernel::signal, {}, stream, heap_.state(), signal, value, number,
-                static_cast<int>(pe));
+  return launch(heap_.device(), Kernel::signal, {}, stream, heap_.state(), signal, value,
+                number_of(op), static_cast<int>(pe));
+}
+
+Status DeviceStreams::put_signal(void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                                 uint64_t value, SignalOp op, uint32_t pe, Stream stream) {
+  std::byte* const word = heap_.at(signal, sizeof *signal, pe);
+  std::byte* const there = bytes != 0 ? heap_.at(dest, bytes, pe) : nullptr;
+  if (word == nullptr || (bytes != 0 && there == nullptr)) return Code::invalid_argument;
+  if (bytes == 0 || bytes > kOneKernelBytes || !is_reached(source)) {
+    TRY(put(dest, source, bytes, pe, stream));
+    return this->signal(signal, value, op, pe, stream);
+  }
+  const device::PutWithSignal both = {.to = there,
+                                      .from = source,
+                                      .bytes = bytes,
+                                      .signal = reinterpret_cast<uint64_t*>(word),
+                                      .value = value,
+                                      .op = number_of(op),
+                                      .reserved = 0};
+  const auto threads = static_cast<uint32_t>(
+      std::min(kPutThreadsMax, align_up((bytes + kBytesOfAThread - 1) / kBytesOfAThread, kWarp)));
+  return launch(heap_.device(), Kernel::put_with_signal, {.threads = threads}, stream, both);
 }
 
 Status DeviceStreams::wait(const uint64_t* signal, int comparison, uint64_t value, Stream stream) {

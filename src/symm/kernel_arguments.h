@@ -32,6 +32,18 @@ struct StridedElements {
 };
 static_assert(sizeof(StridedElements) == 48);
 
+// Bytes and a word that tells of them, at addresses of the PE that they are for.
+struct PutWithSignal {
+  void* to;
+  const void* from;
+  uint64_t bytes;
+  uint64_t* signal;
+  uint64_t value;
+  int32_t op;  // device::SignalOp
+  int32_t reserved;
+};
+static_assert(sizeof(PutWithSignal) == 48);
+
 enum class ChangeBy : int32_t { swap, compare_swap, add, bit_and, bit_or, bit_xor };
 
 // One word of 4 or 8 bytes, which changes at once.

@@ -3,6 +3,8 @@
 
 #include "kernel_arguments.h"
 #include "penstock_device/symm/atomics.h"
+#include "penstock_device/symm/copy.h"
+#include "penstock_device/symm/signal.h"
 #include "penstock_device/symm/wait.h"
 
 namespace penstock::device {
@@ -80,6 +82,16 @@ PENSTOCK_DEVICE void store(void* at, uint64_t value, int bytes) {
     default:
       return store_system(static_cast<uint64_t*>(at), value);
   }
+}
+
+// One block. Who sees the signal sees the bytes.
+PENSTOCK_DEVICE void put_with_signal(const PutWithSignal& put) {
+  copy<Source::near, Scope::block>(put.to, put.from, put.bytes);
+  Company<Scope::block>::meet();
+  if (Company<Scope::block>::rank() != 0) return;
+  // Cumulative (signal.h): it covers what the others have stored, too.
+  fence_system();
+  tell(put.signal, put.value, static_cast<SignalOp>(put.op));
 }
 
 // The host may be looking for the answer already.

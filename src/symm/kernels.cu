@@ -73,3 +73,7 @@ extern "C" __global__ void __launch_bounds__(256) penstock_symm_copy_strided(Str
 extern "C" __global__ void penstock_symm_change(ChangeWord word) {
   change_and_answer(word);
 }
+
+extern "C" __global__ void __launch_bounds__(512) penstock_symm_put_with_signal(PutWithSignal put) {
+  put_with_signal(put);
+}

@@ -7,13 +7,22 @@
 
 namespace penstock::symm {
 
-enum class Kernel : uint32_t { barrier, signal, wait, store, wait_for_words, strided, change };
+enum class Kernel : uint32_t {
+  barrier,
+  signal,
+  wait,
+  store,
+  wait_for_words,
+  strided,
+  change,
+  put_with_signal
+};
 
 // In the order of their numbers.
 inline constexpr std::array kKernels = {
-    "penstock_symm_barrier", "penstock_symm_signal",         "penstock_symm_wait",
-    "penstock_symm_store",   "penstock_symm_wait_for_words", "penstock_symm_copy_strided",
-    "penstock_symm_change",
+    "penstock_symm_barrier", "penstock_symm_signal",          "penstock_symm_wait",
+    "penstock_symm_store",   "penstock_symm_wait_for_words",  "penstock_symm_copy_strided",
+    "penstock_symm_change",  "penstock_symm_put_with_signal",
 };
 
 struct Grid {

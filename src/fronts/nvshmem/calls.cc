@@ -30,6 +30,12 @@ void check_aligned(const char* call, const void* address, uint32_t bytes) {
                             bytes));
 }
 
+symm::SignalOp signal_op(const char* call, int op) {
+  if (op != NVSHMEM_SIGNAL_SET && op != NVSHMEM_SIGNAL_ADD) [[unlikely]]
+    fault(call, fmt::format("there is no signal operation {}", op));
+  return op == NVSHMEM_SIGNAL_ADD ? symm::SignalOp::add : symm::SignalOp::set;
+}
+
 symm::StridedElements strides_of(const char* call, Steps steps, Elements elements) {
   if (steps.dest < 1 || steps.source < 1) {
     fault(call, fmt::format("strides {} and {}: elements are at least 1 apart", steps.dest,
@@ -165,12 +171,25 @@ void wait_on(const char* call, const symm::WordsToWaitFor& words, engine::Device
 void signal_on(const char* call, uint64_t* signal, uint64_t value, int op, int pe,
                engine::DeviceStream stream) {
   OnDevice& there = on_device(call);
-  if (op != NVSHMEM_SIGNAL_SET && op != NVSHMEM_SIGNAL_ADD) [[unlikely]]
-    fault(call, fmt::format("there is no signal operation {}", op));
+  const symm::SignalOp meant = signal_op(call, op);
   check_aligned(call, signal, sizeof *signal);
-  const auto meant = op == NVSHMEM_SIGNAL_ADD ? symm::SignalOp::add : symm::SignalOp::set;
   check(call, there.streams->signal(signal, value, meant, static_cast<uint32_t>(pe), stream),
         {signal, sizeof *signal, pe});
+}
+
+void put_signal_on(const char* call, void* dest, const void* source, Elements elements,
+                   const Signal& signal, int pe, engine::DeviceStream stream) {
+  OnDevice& there = on_device(call);
+  const symm::SignalOp meant = signal_op(call, signal.op);
+  check_aligned(call, signal.address, sizeof *signal.address);
+  const uint64_t bytes = bytes_of(call, elements);
+  const auto other = static_cast<uint32_t>(pe);
+  const Status done = there.streams->put_signal(dest, source, bytes, signal.address, signal.value,
+                                                meant, other, stream);
+  const bool has_signal = there.heap->at(signal.address, sizeof *signal.address, other) != nullptr;
+  check(
+      call, done,
+      has_signal ? Touched{dest, bytes, pe} : Touched{signal.address, sizeof *signal.address, pe});
 }
 
 }  // namespace penstock::nvshmem

@@ -52,5 +52,13 @@ uint64_t fetch_word(const char* call, void* dest, const symm::ChangeOfWord& chan
 void wait_on(const char* call, const symm::WordsToWaitFor& words, engine::DeviceStream stream);
 void signal_on(const char* call, uint64_t* signal, uint64_t value, int op, int pe,
                engine::DeviceStream stream);
+// What a signal is.
+struct Signal {
+  uint64_t* address;
+  uint64_t value;
+  int op;
+};
+void put_signal_on(const char* call, void* dest, const void* source, Elements elements,
+                   const Signal& signal, int pe, engine::DeviceStream stream);
 
 }  // namespace penstock::nvshmem

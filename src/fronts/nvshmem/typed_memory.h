@@ -137,8 +137,7 @@ template <class T>
 void put_signal_on_stream(const char* call, T* dest, const T* source, size_t nelems,
                           uint64_t* sig_addr, uint64_t signal, int sig_op, int pe,
                           cudaStream_t stream) {
-  put_on(call, dest, source, elements<T>(nelems), pe, stream);
-  signal_on(call, sig_addr, signal, sig_op, pe, stream);
+  put_signal_on(call, dest, source, elements<T>(nelems), {sig_addr, signal, sig_op}, pe, stream);
 }
 
 }  // namespace penstock::nvshmem

@@ -172,6 +172,34 @@ TEST(SymmKernels, a_wait_ends_when_somebody_has_and_the_host_is_told) {
   EXPECT_EQ(gpus.report(0).why, device::kSymmPeerGone);
 }
 
+TEST(SymmKernels, who_sees_the_signal_sees_what_one_kernel_has_put) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SimulatedGpus gpus(seed, {.pes = 2, .lanes = 8});
+    const uint64_t bytes = 37 * seed + 3;
+    char* const from = gpus.memory(0, 4096 + seed);
+    for (uint64_t i = 0; i < bytes; ++i) from[i] = static_cast<char>(i * 5 + seed);
+    auto* const signal = reinterpret_cast<uint64_t*>(gpus.memory(1));
+    *signal = 4;
+    const device::PutWithSignal put = {.to = gpus.memory(1, 8192),
+                                       .from = from,
+                                       .bytes = bytes,
+                                       .signal = signal,
+                                       .value = 3,
+                                       .op = static_cast<int32_t>(device::SignalOp::add),
+                                       .reserved = 0};
+    bool is_right = true;
+    ASSERT_TRUE(gpus.run([&](int pe) {
+      if (pe == 0) return device::put_with_signal(put);
+      uint64_t seen = 0;
+      if (!is_first()) return;
+      device::signal_wait_until(gpus.state(1), signal, Comparison::equal, 7, seen);
+      for (uint64_t i = 0; i < bytes; ++i)
+        is_right &= device::load_weak(gpus.memory(1, 8192 + i)) == from[i];
+    }));
+    EXPECT_TRUE(is_right) << seed;
+  }
+}
+
 template <class T>
 void try_strides(uint64_t count, uint32_t for_each_block) {
   constexpr int64_t kTo = 3;

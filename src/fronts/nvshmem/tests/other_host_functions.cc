@@ -242,6 +242,59 @@ void memory_of_all_kinds() {
   nvshmem_free(dest);
 }
 
+// Few bytes and many, of memory that kernels reach and of other memory; also captured.
+void puts_with_signals() {
+  constexpr size_t kMost = (size_t{64} << 10) + 24;
+  char* const dest = symmetric<char>(kMost + 1);
+  char* const source = symmetric<char>(kMost + 1);
+  uint64_t* const signal = symmetric<uint64_t>(1);
+  std::vector<char> pageable(kMost + 1);
+  uint64_t round = 0;
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{40}, size_t{1001}, kMost - 24, kMost}) {
+    for (const bool captures : {false, true}) {
+      for (char* const local : {source, pageable.data()}) {
+        ++round;
+        std::vector<char> values(kMost + 1);
+        for (size_t i = 0; i < values.size(); ++i)
+          values[i] = static_cast<char>(static_cast<size_t>(me) * 31 + i * 7 + round);
+        copy(local, values.data(), values.size());
+        fill_zeros(dest, kMost + 1);
+        nvshmem_barrier_all();
+        cudaGraph_t graph;
+        cudaGraphExec_t ready;
+        if (captures)
+          must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal),
+               "cudaStreamBeginCapture");
+        nvshmemx_putmem_signal_on_stream(dest, local, bytes, signal, 1, NVSHMEM_SIGNAL_ADD, right,
+                                         stream);
+        nvshmemx_signal_wait_until_on_stream(signal, NVSHMEM_CMP_GE, round, stream);
+        if (captures) {
+          must(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+          must(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
+          must(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
+        }
+        done();
+        if (captures) {
+          must(cudaGraphExecDestroy(ready), "cudaGraphExecDestroy");
+          must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+        }
+        const auto found = read(dest, kMost + 1);
+        size_t wrong = 0;
+        for (size_t i = 0; i < found.size(); ++i) {
+          const char wanted =
+              i < bytes ? static_cast<char>(static_cast<size_t>(left) * 31 + i * 7 + round) : 0;
+          wrong += found[i] != wanted ? 1 : 0;
+        }
+        EXPECT(wrong == 0);
+        nvshmem_barrier_all();
+      }
+    }
+  }
+  nvshmem_free(signal);
+  nvshmem_free(source);
+  nvshmem_free(dest);
+}
+
 template <class Call>
 double seconds_of(Call&& call) {
   const auto begin = std::chrono::steady_clock::now();
@@ -319,6 +372,7 @@ void unaligned_elements() {
 
 void times() {
   uint64_t* const word = symmetric<uint64_t>(64);
+  char* const many = symmetric<char>(1 << 17);
   // One PE at a time: several may share a GPU.
   for (int pe = 0; pe < pes; ++pe) {
     nvshmem_barrier_all();
@@ -351,11 +405,36 @@ void times() {
     one("p on stream", [&] { nvshmemx_uint64_p_on_stream(word, value, other, stream); });
     one("signal on stream",
         [&] { nvshmemx_signal_op_on_stream(word, 1, NVSHMEM_SIGNAL_ADD, other, stream); });
+    one("put_signal of 8 on stream", [&] {
+      nvshmemx_uint64_put_signal_on_stream(word, word + 1, 1, word + 2, 1, NVSHMEM_SIGNAL_SET,
+                                           other, stream);
+    });
+    one("put_signal of 64 KiB on stream, synchronize", [&] {
+      nvshmemx_putmem_signal_on_stream(many, many + (1 << 16), 1 << 16, word + 2, 1,
+                                       NVSHMEM_SIGNAL_SET, other, stream);
+      done();
+    });
+    one("put_signal of 64 KiB by a copy engine, synchronize", [&] {
+      nvshmemx_putmem_on_stream(many, many + (1 << 16), 1 << 16, other, stream);
+      nvshmemx_signal_op_on_stream(word + 2, 1, NVSHMEM_SIGNAL_SET, other, stream);
+      done();
+    });
+    one("put_signal of 8 KiB on stream, synchronize", [&] {
+      nvshmemx_putmem_signal_on_stream(many, many + (1 << 16), 1 << 13, word + 2, 1,
+                                       NVSHMEM_SIGNAL_SET, other, stream);
+      done();
+    });
+    one("put_signal of 8 KiB by a copy engine, synchronize", [&] {
+      nvshmemx_putmem_on_stream(many, many + (1 << 16), 1 << 13, other, stream);
+      nvshmemx_signal_op_on_stream(word + 2, 1, NVSHMEM_SIGNAL_SET, other, stream);
+      done();
+    });
     one("iput of 16 on stream",
         [&] { nvshmemx_uint64_iput_on_stream(word, word + 32, 2, 1, 16, other, stream); });
     one("iput of 16", [&] { nvshmem_uint64_iput(word, word + 32, 2, 1, 16, other); });
   }
   nvshmem_barrier_all();
+  nvshmem_free(many);
   nvshmem_free(word);
 }
 
@@ -387,6 +466,7 @@ int main(int argc, char** argv) {
   run("streams that wait for the host", streams_that_wait_for_the_host);
   run("many threads", many_threads);
   run("memory of all kinds", memory_of_all_kinds);
+  run("puts with signals", puts_with_signals);
   run("unaligned elements", unaligned_elements);
   run("large strides", [&] { large_strides(tells_times); });
   if (tells_times) run("times", times);

@@ -67,6 +67,9 @@ class DeviceStreams {
   Status store(void* dest, uint64_t value, uint32_t bytes, uint32_t pe, Stream stream);
   // The signal is there no earlier than what the stream did before.
   Status signal(uint64_t* signal, uint64_t value, SignalOp op, uint32_t pe, Stream stream);
+  // Both, few bytes in one kernel.
+  Status put_signal(void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                    uint64_t value, SignalOp op, uint32_t pe, Stream stream);
   // `comparison`: as kernels have it (penstock_device/symm/wait.h).
   Status wait(const uint64_t* signal, int comparison, uint64_t value, Stream stream);
   // `values` and `status` are read when the stream comes to it. not_found: kernels do not reach

@@ -11,14 +11,18 @@ namespace penstock::device {
 // Their numbers are NVSHMEM's.
 enum class SignalOp : int { set = 9, add = 10 };
 
-PENSTOCK_DEVICE void signal_op(const SymmState& state, uint64_t* signal, uint64_t value,
-                               SignalOp op, int pe) {
-  uint64_t* const there = at(state, signal, sizeof(uint64_t), pe);
+// By the address of a PE's instance.
+PENSTOCK_DEVICE void tell(uint64_t* there, uint64_t value, SignalOp op) {
   if (op == SignalOp::add) {
     add_system(there, value);
   } else {
     store_system(there, value);
   }
+}
+
+PENSTOCK_DEVICE void signal_op(const SymmState& state, uint64_t* signal, uint64_t value,
+                               SignalOp op, int pe) {
+  tell(at(state, signal, sizeof(uint64_t), pe), value, op);
 }
 
 // Of a signal in the own memory.

@@ -66,7 +66,7 @@ Status DeviceWords::put(void* dest, const void* value, uint32_t bytes, uint32_t 
   std::memcpy(place.value, value, bytes);
   gpu::SymmetricDevice& device = heap_.device();
   Status done = device.copy(there, place.value, bytes, device.own_stream());
-  if (done.ok()) done = finish(place, device.own_stream());
+  if (done.ok()) done = device.synchronize(device.own_stream());
   if (!done.ok()) claim.keep();
   return done;
 }
@@ -121,8 +121,7 @@ Status DeviceWords::change(void* dest, const ChangeOfWord& change, uint32_t pe) 
   return launch_change(dest, change, pe, nullptr);
 }
 
-// Who looks at the word learns of it before the driver says that the stream has done its work. What
-// never comes is the driver's to tell.
+// What never comes is the driver's to tell.
 Status DeviceWords::wait_for(const Place& place, engine::DeviceStream stream) {
   const auto is_there = [&] {
     return __atomic_load_n(&place.done, __ATOMIC_ACQUIRE) == place.number;
@@ -135,6 +134,8 @@ Status DeviceWords::wait_for(const Place& place, engine::DeviceStream stream) {
   return is_there() ? Status() : Status(Code::io_error);
 }
 
+// Behind a copy to the host, who looks at a word learns of it half a microsecond before the driver
+// says that the stream has done its work; behind one from the host that is not so.
 Status DeviceWords::finish(Place& place, engine::DeviceStream stream) {
   ++place.number;
   const Status told = heap_.device().tell(&place.done, place.number, stream);

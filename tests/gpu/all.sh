@@ -63,6 +63,7 @@ step stopped_node 300 "$here/stopped_node.sh" "$build"
 program symm_pes 120 2 device_bytes
 program symm_pes 120 2 device_streams
 step symm_end 120 bash -c "$(find "$build" -name symm_pes -type f -perm -u+x -print -quit) 2 device_end; [ \$? -eq 7 ]"
+step nvshmem 900 "$here/nvshmem.sh" "$build"
 step session_reads 180 "$here/session_reads.sh" "$build"
 step many_files 180 "$here/many_files.sh" "$build"
 step usrbio 180 "$here/usrbio.sh" "$build"

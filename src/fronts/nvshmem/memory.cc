@@ -1,14 +1,16 @@
 // The symmetric heap in the GPUs. Every call that takes or gives memory is made by all PEs, and
 // returns when all have come.
-#include "api.h"
+#include "calls.h"
 
 namespace front = penstock::nvshmem;
 using penstock::Status;
 
 namespace {
 
+// What this PE has put is there, too: memory may be given to somebody else next.
 void meet(const char* call) {
   penstock::symm::Group& all = front::group(call);
+  front::quiet(call);
   if (const Status met = all.barrier(all.world()); !met.ok()) front::fault_status(call, met);
 }
 

@@ -77,3 +77,9 @@ NVSHMEM_DEFINE void* nvshmem_ptr(const void* dest, int pe) {
   front::group(call);
   return front::on_device(call).heap->at(dest, 1, static_cast<uint32_t>(pe));
 }
+
+// As NVSHMEM where there is no multicast memory.
+NVSHMEM_DEFINE void* nvshmemx_mc_ptr(nvshmem_team_t /*team*/, const void* /*pointer*/) {
+  front::group("nvshmemx_mc_ptr");
+  return nullptr;
+}

@@ -187,12 +187,14 @@ host device: void nvshmem_info_get_name(char *name)
 host device: void nvshmemx_vendor_get_version_info(int *major, int *minor, int *patch)"""),
     Section("Memory", """\
 Symmetric is what these give. All PEs allocate and release in the same order, with the same arguments. nvshmem_ptr()
-gives the address by which this PE's loads and stores reach another one's instance, or NULL.""", [], """\
+gives the address by which this PE's loads and stores reach another one's instance, or NULL. Multicast memory is not
+used: nvshmemx_mc_ptr() gives NULL.""", [], """\
 host: void *nvshmem_malloc(size_t size)
 host: void *nvshmem_calloc(size_t count, size_t size)
 host: void *nvshmem_align(size_t alignment, size_t size)
 host: void nvshmem_free(void *ptr)
 host device: void *nvshmem_ptr(const void *dest, int pe)
+host device: void *nvshmemx_mc_ptr(nvshmem_team_t team, const void *ptr)
 host: int nvshmemx_buffer_register(void *addr, size_t length)
 host: int nvshmemx_buffer_unregister(void *addr)
 host: void nvshmemx_buffer_unregister_all(void)

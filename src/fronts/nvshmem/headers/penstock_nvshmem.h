@@ -111,6 +111,9 @@ PENSTOCK_DEVICE void global_exit(int status) {
 PENSTOCK_DEVICE void* ptr(const void* dest, int pe) {
   return device::try_at(state(), dest, pe);
 }
+PENSTOCK_DEVICE void* mc_ptr(nvshmem_team_t, const void*) {
+  return nullptr;
+}
 PENSTOCK_DEVICE int team_my_pe(nvshmem_team_t team) {
   return device::team_my_pe(state(), team);
 }

@@ -85,6 +85,7 @@ void memory_calls() {
   EXPECT(nvshmem_ptr(a, right) != nullptr);
   EXPECT(nvshmem_ptr(a, pes) == nullptr);
   EXPECT(nvshmem_ptr(&me, me) == nullptr);
+  EXPECT(nvshmemx_mc_ptr(NVSHMEM_TEAM_WORLD, a) == nullptr);
   nvshmem_free(b);
   nvshmem_free(a);
   nvshmem_free(nullptr);
@@ -115,6 +116,40 @@ void team_calls() {
   nvshmem_team_destroy(x);
   nvshmem_team_destroy(y);
   EXPECT(nvshmem_barrier(NVSHMEM_TEAM_INVALID) != 0);
+}
+
+// By a number that one PE hands out: here over symmetric memory. In two orders.
+void teams_by_a_number() {
+  uint64_t* const board = symmetric<uint64_t>(1);
+  for (int round = 0; round < 6; ++round) {
+    nvshmem_team_config_t config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
+    if (me == 0) {
+      EXPECT(nvshmemx_team_get_uniqueid(&config.uniqueid) == 0);
+      for (int pe = 0; pe < pes; ++pe) nvshmem_uint64_p(board, config.uniqueid, pe);
+    }
+    nvshmem_barrier_all();
+    config.uniqueid = nvshmem_uint64_g(board, me);
+    config.num_contexts = 3;
+    const int index = round % 2 == 0 ? me : pes - 1 - me;
+    nvshmem_team_t team = NVSHMEM_TEAM_INVALID;
+    EXPECT(nvshmemx_team_init(
+               &team, &config,
+               NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID | NVSHMEM_TEAM_CONFIG_MASK_NUM_CONTEXTS, pes,
+               index) == 0);
+    EXPECT(nvshmem_team_my_pe(team) == index && nvshmem_team_n_pes(team) == pes);
+    EXPECT(nvshmem_team_translate_pe(team, index, NVSHMEM_TEAM_WORLD) == me);
+    nvshmem_team_config_t found = NVSHMEM_TEAM_CONFIG_INITIALIZER;
+    nvshmem_team_get_config(team, &found);
+    EXPECT(found.uniqueid == config.uniqueid && found.num_contexts == 3);
+    EXPECT(nvshmem_barrier(team) == 0);
+    EXPECT(nvshmemx_barrier_on_stream(team, stream) == 0);
+    done();
+    nvshmem_team_destroy(team);
+  }
+  nvshmem_team_t team = 7;
+  nvshmem_team_config_t config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
+  EXPECT(nvshmemx_team_init(&team, &config, 0, pes, me) != 0 && team == NVSHMEM_TEAM_INVALID);
+  nvshmem_free(board);
 }
 
 void order_on_streams() {
@@ -461,6 +496,7 @@ int main(int argc, char** argv) {
   run("who is there", who_is_there);
   run("memory", memory_calls);
   run("teams", team_calls);
+  run("teams by a number", teams_by_a_number);
   run("order on streams", order_on_streams);
   run("signals", signals);
   run("streams that wait for the host", streams_that_wait_for_the_host);

@@ -198,8 +198,15 @@ Status DeviceStreams::put_signal(void* dest, const void* source, uint64_t bytes,
 }
 
 Status DeviceStreams::wait(const uint64_t* signal, int comparison, uint64_t value, Stream stream) {
-  if (heap_.at(signal, sizeof *signal, 0) == nullptr) return Code::invalid_argument;
-  return launch(heap_.device(), Kernel::wait, {}, stream, heap_.state(), signal, comparison, value);
+  return wait({.at = signal,
+               .count = 1,
+               .bytes = sizeof *signal,
+               .is_signed = false,
+               .comparison = comparison,
+               .value = value,
+               .values = nullptr,
+               .status = nullptr},
+              stream);
 }
 
 Status DeviceStreams::wait(const WordsToWaitFor& words, Stream stream) {

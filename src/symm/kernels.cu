@@ -48,13 +48,6 @@ extern "C" __global__ void penstock_symm_signal(SymmState state, uint64_t* signa
   signal_op(state, signal, value, static_cast<SignalOp>(op), pe);
 }
 
-extern "C" __global__ void penstock_symm_wait(SymmState state, const uint64_t* signal,
-                                              int comparison, uint64_t value) {
-  uint64_t seen = 0;
-  if (!signal_wait_until(state, signal, static_cast<Comparison>(comparison), value, seen))
-    tell_trouble(state);
-}
-
 // One thread: the value came with the launch.
 extern "C" __global__ void penstock_symm_store(void* at, uint64_t value, int bytes) {
   store(at, value, bytes);

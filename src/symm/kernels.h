@@ -10,7 +10,6 @@ namespace penstock::symm {
 enum class Kernel : uint32_t {
   barrier,
   signal,
-  wait,
   store,
   wait_for_words,
   strided,
@@ -20,10 +19,12 @@ enum class Kernel : uint32_t {
 
 // In the order of their numbers.
 inline constexpr std::array kKernels = {
-    "penstock_symm_barrier", "penstock_symm_signal",          "penstock_symm_wait",
-    "penstock_symm_store",   "penstock_symm_wait_for_words",  "penstock_symm_copy_strided",
-    "penstock_symm_change",  "penstock_symm_put_with_signal",
+    "penstock_symm_barrier",         "penstock_symm_signal",       "penstock_symm_store",
+    "penstock_symm_wait_for_words",  "penstock_symm_copy_strided", "penstock_symm_change",
+    "penstock_symm_put_with_signal",
 };
+
+static_assert(kKernels.size() == static_cast<size_t>(Kernel::put_with_signal) + 1);
 
 struct Grid {
   uint32_t blocks = 1;

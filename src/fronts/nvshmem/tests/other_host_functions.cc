@@ -279,13 +279,14 @@ void memory_of_all_kinds() {
 
 // Few bytes and many, of memory that kernels reach and of other memory; also captured.
 void puts_with_signals() {
-  constexpr size_t kMost = (size_t{64} << 10) + 24;
+  constexpr size_t kMost = (size_t{128} << 10) + 24;
   char* const dest = symmetric<char>(kMost + 1);
   char* const source = symmetric<char>(kMost + 1);
   uint64_t* const signal = symmetric<uint64_t>(1);
   std::vector<char> pageable(kMost + 1);
   uint64_t round = 0;
-  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{40}, size_t{1001}, kMost - 24, kMost}) {
+  for (const size_t bytes :
+       {size_t{0}, size_t{1}, size_t{40}, size_t{1001}, size_t{50'000}, kMost - 24, kMost}) {
     for (const bool captures : {false, true}) {
       for (char* const local : {source, pageable.data()}) {
         ++round;

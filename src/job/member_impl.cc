@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <fcntl.h>
 #include <poll.h>
+#include <sstream>
 #include <sys/eventfd.h>
 
 #include "penstock/job/limits.h"
@@ -30,6 +32,30 @@ Failure gone_room() {
 
 Time member_now() {
   return std::chrono::steady_clock::now();
+}
+
+// PENSTOCK_JOB_NODES lets the ranks of one machine count as of several nodes: a number of nodes
+// with as many ranks each, or the nodes of rank 0, 1, ..., again from the beginning where there are
+// more ranks. What is no such list is not used.
+void play_nodes(std::vector<uint32_t>* node_of) {
+  const char* text = std::getenv("PENSTOCK_JOB_NODES");
+  const bool is_one_node =
+      std::all_of(node_of->begin(), node_of->end(), [](uint32_t node) { return node == 0; });
+  if (text == nullptr || !is_one_node) return;
+  std::vector<uint32_t> list;
+  std::istringstream from(text);
+  for (std::string word; std::getline(from, word, ',');) {
+    uint64_t value = 0;
+    if (!parse_number(word.c_str(), &value) || value >= limits::kRanksMax) return;
+    list.push_back(static_cast<uint32_t>(value));
+  }
+  const size_t size = node_of->size();
+  if (list.empty() || (list.size() == 1 && list[0] == 0)) return;
+  for (size_t rank = 0; rank < size; ++rank) {
+    (*node_of)[rank] = list.size() > 1
+                           ? list[rank % list.size()]
+                           : static_cast<uint32_t>(rank * std::min<size_t>(list[0], size) / size);
+  }
 }
 
 // Milliseconds for poll(), at least one.
@@ -105,8 +131,10 @@ Outcome<std::unique_ptr<Member::Impl>> Member::Impl::join(UniqueFd socket, const
 }
 
 Status Member::Impl::start(const Welcome& welcome, uint32_t rank) {
-  place_ = welcome.place_of(rank);
-  node_of_ = welcome.node_of;
+  Welcome told = welcome;
+  play_nodes(&told.node_of);
+  place_ = told.place_of(rank);
+  node_of_ = told.node_of;
   ended_ = std::vector<std::atomic<uint8_t>>(place_.size);
   wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   return wake_ ? Status() : Status::from_errno(errno);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/base.h"
+#include "penstock/job/host_address.h"
 #include "penstock/job/member.h"
 
 namespace penstock::job {
@@ -23,14 +24,6 @@ Result<UniqueFd> try_connect_locally(const std::string& name);
 // Of a UNIX socket: its peer is a process of this user, or root. Of others: true.
 bool is_trusted(int socket);
 
-// A TCP address as it stands in a unique id.
-struct HostAddress {
-  uint8_t family = 0;  // 4 or 6
-  std::array<std::byte, 16> bytes{};
-};
-// Of all interfaces that are up, those first that others reach; of `interface` only, where one is
-// given (names that begin so).
-std::vector<HostAddress> own_addresses(const std::string& interface);
 // Over all interfaces, at a port that is free.
 Outcome<UniqueFd> listen_anywhere(uint16_t* port);
 // The first of them that answers.

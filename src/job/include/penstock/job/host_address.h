@@ -1,0 +1,22 @@
+// Addresses by which other nodes reach this one.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace penstock::job {
+
+// A TCP address as it stands in a unique id.
+struct HostAddress {
+  uint8_t family = 0;  // 4 or 6
+  std::array<std::byte, 16> bytes{};
+};
+
+// Of all interfaces that are up, those first that others reach; of `interface` only, where one is
+// given (names that begin so). Any thread.
+std::vector<HostAddress> own_addresses(const std::string& interface);
+
+}  // namespace penstock::job

@@ -7,32 +7,26 @@ namespace penstock::symm {
 // 0 whenever a call has ended.
 Status ActiveSet::sync(Group& group) const {
   if (set_.size == 1) return {};
+  if (group.at(words_, sizeof *words_, group.me()) == nullptr) return Code::invalid_argument;
   if (index_ != 0) {
-    auto* const first =
-        reinterpret_cast<ActiveSetWords*>(group.at(words_, sizeof *words_, set_.pe(0)));
-    if (first == nullptr) return Code::invalid_argument;
-    __atomic_fetch_add(&first->arrived, 1, __ATOMIC_ACQ_REL);
+    const uint32_t first = set_.pe(0);
+    TRY(group.tell(reinterpret_cast<uint64_t*>(&words_->arrived), 1, first, SignalOp::add));
     TRY(group.wait([&] { return __atomic_load_n(&words_->released, __ATOMIC_ACQUIRE) == 1; }));
     __atomic_store_n(&words_->released, 0, __ATOMIC_RELAXED);
     return {};
   }
-  if (group.at(words_, sizeof *words_, group.me()) == nullptr) return Code::invalid_argument;
   const long others = set_.size - 1;
   TRY(group.wait([&] { return __atomic_load_n(&words_->arrived, __ATOMIC_ACQUIRE) == others; }));
   __atomic_store_n(&words_->arrived, 0, __ATOMIC_RELAXED);
-  for (uint32_t index = 1; index < set_.size; ++index) {
-    auto* const there =
-        reinterpret_cast<ActiveSetWords*>(group.at(words_, sizeof *words_, set_.pe(index)));
-    if (there == nullptr) return Code::invalid_argument;
-    __atomic_store_n(&there->released, 1, __ATOMIC_RELEASE);
-  }
+  for (uint32_t index = 1; index < set_.size; ++index)
+    TRY(group.tell(reinterpret_cast<uint64_t*>(&words_->released), 1, set_.pe(index)));
   return {};
 }
 
-Result<uint64_t*> ActiveSet::count(const Group& group, uint32_t index) const {
-  std::byte* const there = group.at(&words_->count, sizeof(long), set_.pe(index));
-  if (there == nullptr) return Status(Code::invalid_argument);
-  return reinterpret_cast<uint64_t*>(there);
+Result<uint64_t*> ActiveSet::count(const Group& group) const {
+  if (group.at(&words_->count, sizeof(long), group.me()) == nullptr)
+    return Status(Code::invalid_argument);
+  return reinterpret_cast<uint64_t*>(&words_->count);
 }
 
 }  // namespace penstock::symm

@@ -60,6 +60,10 @@ Outcome<HeapFacts> agree_on_heap(const std::vector<job::Brought>& all) {
 
 Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::SymmetricDevice& device,
                                                       const DeviceHeapOptions& options) {
+  if (group.has_far()) {
+    return Failure{Code::not_supported,
+                   "PEs are on several nodes: GPUs share their memory within one only, so far"};
+  }
   if (group.size() > device::kSymmNearMax) {
     return Failure{Code::not_supported,
                    fmt::format("{} PEs: GPUs of one node share their memory among {} PEs at most",

@@ -10,12 +10,17 @@ namespace {
 // for what comes at once.
 constexpr uint32_t kLooksAlone = 2000;
 constexpr uint32_t kLooksCrowded = 20;
+static_assert(kLooksCrowded >= 16, "where PEs are on other nodes there are a sixteenth as many");
 
 uint32_t index_among(const std::vector<uint32_t>& ranks, uint32_t rank) {
   return static_cast<uint32_t>(std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
 
 }  // namespace
+
+uint32_t far_looks(bool is_crowded) {
+  return (is_crowded ? kLooksCrowded : kLooksAlone) / 16;
+}
 
 Group::Group(job::Member& member, const GroupOptions& options, std::vector<uint32_t> ranks,
              std::unique_ptr<Mapped> mapped)
@@ -26,19 +31,27 @@ Group::Group(job::Member& member, const GroupOptions& options, std::vector<uint3
       mapped_(std::move(mapped)),
       me_(index_among(ranks_, member.place().rank)),
       size_(static_cast<uint32_t>(ranks_.size())),
+      all_near_(mapped_->far == nullptr ? size_ : 0),
+      slots_(mapped_->far == nullptr ? nullptr : mapped_->slots.data()),
       is_crowded_(mapped_->is_crowded),
       memory_(mapped_->memory),
       data_(mapped_->data),
       heap_(sizeof(Control), memory_.bytes),
       waits_{this, options.clock != nullptr ? options.clock : &engine::system_clock(),
-             is_crowded_ ? kLooksCrowded : kLooksAlone},
-      teams_(kTeamsMax) {
-  const PeSet all = {0, 1, size_};
-  teams_[kWorldTeam] = std::make_unique<Team>(kWorldTeam, all, me_);
-  teams_[kNodeTeam] = std::make_unique<Team>(kNodeTeam, all, me_);
+             is_crowded_ ? kLooksCrowded : kLooksAlone, mapped_->far.get()},
+      teams_(kTeamsMax),
+      far_(mapped_->far.get()) {
+  const PeSet here = node_set();
+  teams_[kWorldTeam] = make_team(kWorldTeam, {0, 1, size_}, me_);
+  teams_[kNodeTeam] = make_team(kNodeTeam, here, *here.index_of(me_));
+  waits_.is_alone =
+      far_ != nullptr && std::count(mapped_->slots.begin(), mapped_->slots.end(), kNoSlot) + 1 ==
+                             static_cast<ptrdiff_t>(size_);
 }
 
-Group::~Group() = default;
+Group::~Group() {
+  if (far_ != nullptr) far_->close();
+}
 
 Outcome<std::vector<job::Brought>> Group::exchange(const std::string& what,
                                                    const job::Bring& bring) {
@@ -48,7 +61,7 @@ Outcome<std::vector<job::Brought>> Group::exchange(const std::string& what,
 
 Fault Group::fault_of(const void* symmetric, uint64_t bytes, uint32_t pe) const {
   if (pe >= size_) return Fault::no_such_pe;
-  if (at(symmetric, bytes, pe) != nullptr) return Fault::none;
+  if (memory_.holds(symmetric, bytes) || data_.holds(symmetric, bytes)) return Fault::none;
   const bool begins = memory_.holds(symmetric, 0) || data_.holds(symmetric, 0);
   return begins ? Fault::beyond_its_end : Fault::not_symmetric;
 }
@@ -58,6 +71,7 @@ std::optional<uint32_t> Group::first_gone() const {
     const uint32_t pe = index_among(ranks_, end.rank);
     if (pe < size_ && ranks_[pe] == end.rank) return pe;
   }
+  if (far_ != nullptr && far_->broken()) return far_->broken();
   if (left_at_.load(std::memory_order_relaxed) == kNotLeft) return std::nullopt;
   for (uint32_t pe = 0; pe < size_; ++pe) {
     if (member_.has_ended(ranks_[pe])) return pe;
@@ -68,7 +82,8 @@ std::optional<uint32_t> Group::first_gone() const {
 Status Group::is_there() {
   if (member_.departures().load(std::memory_order_acquire) != 0 && has_been_left())
     return Code::peer_gone;
-  if (member_.trouble().load(std::memory_order_acquire) == 0) return {};
+  if (member_.trouble().load(std::memory_order_acquire) == 0)
+    return has_been_cut_off() ? Status(Code::peer_gone) : Status();
   if (first_gone()) return Code::peer_gone;
   for (const job::End& end : member_.ends()) {
     if (end.how == job::How::aborted) return Code::cancelled;
@@ -91,6 +106,7 @@ bool Group::has_been_left() {
 Status Group::sync(Team& team) {
   const uint64_t number = team.next_sync();
   if (team.size() == 1) return {};
+  if (team.nodes() != nullptr) return sync_over_nodes(team, number);
   return is_crowded_ ? sync_by_count(team, number) : sync_in_rounds(team, number);
 }
 

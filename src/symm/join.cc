@@ -1,5 +1,6 @@
 // How ranks of a job become PEs of a group: they tell each other what they have, agree, exchange
 // descriptors of their memory, and map it.
+#include "far_tcp.h"
 #include "limits.h"
 #include "mapped.h"
 #include "program_data.h"
@@ -11,6 +12,7 @@
 #include <numeric>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,9 +28,14 @@ struct Facts {
   uint64_t heap_bytes = 0;
   uint64_t data_bytes = 0;  // of the program's variables; 0 where they are not symmetric
   uint64_t is_crowded = 0;  // this PE may run on fewer processors than its node has PEs
+  uint64_t machine = machine_name();
+  FarSecret secret{};  // that of PE 0 is all PEs'
   static constexpr uint64_t kLayout = 0x73796d6d00000001 + sizeof(Control);
 };
-static_assert(std::is_trivially_copyable_v<Facts> && sizeof(Facts) == 32);
+static_assert(std::is_trivially_copyable_v<Facts> && sizeof(Facts) == 56);
+
+// As a machine: all are not on one.
+constexpr uint64_t kSeveral = 0;
 
 bool has_processor_for_each(uint32_t pes) {
   cpu_set_t allowed;
@@ -67,6 +74,8 @@ Outcome<Facts> agree(const Brought& all, const Facts& own) {
           "PE {} has {} bytes of global variables, this one {}; all PEs must run the same program",
           pe, facts.data_bytes, own.data_bytes));
     }
+    if (pe == 0) agreed.secret = facts.secret;
+    if (facts.machine != agreed.machine) agreed.machine = kSeveral;
     agreed.heap_bytes = std::min(agreed.heap_bytes, facts.heap_bytes);
     agreed.is_crowded |= facts.is_crowded;
   }
@@ -99,27 +108,29 @@ Failure cannot_map(const char* what, uint32_t pe, uint64_t bytes, Status status)
                               status.name())};
 }
 
-// Maps descriptor `which` of each PE, one after the other.
-Outcome<Window> map_all(Addresses& addresses, const Brought& all, size_t which, uint64_t bytes,
-                        const char* what) {
+// Maps descriptor `which` of each PE of this node, one after the other.
+Outcome<Window> map_all(Addresses& addresses, const std::vector<uint32_t>& near, const Brought& all,
+                        size_t which, uint64_t bytes, const char* what) {
   Window window;
   window.bytes = bytes;
   window.stride = align_up(bytes, limits::kGranule);
-  if (const Status reserved = addresses.reserve(window.stride * all.size()); !reserved.ok()) {
+  if (const Status reserved = addresses.reserve(window.stride * near.size()); !reserved.ok()) {
     return refuse(
         fmt::format(
             "{} PEs with {} bytes each do not fit into the addresses of a process: {}; give "
             "SHMEM_SYMMETRIC_SIZE a smaller number",
-            all.size(), bytes, reserved.name()),
+            near.size(), bytes, reserved.name()),
         reserved.code());
   }
   window.peers = addresses.begin();
-  for (uint32_t pe = 0; pe < all.size(); ++pe) {
+  for (size_t slot = 0; slot < near.size(); ++slot) {
+    const uint32_t pe = near[slot];
     const int descriptor = all[pe].descriptors[which].get();
     if (const Status is_right = check_memory(descriptor, bytes); !is_right.ok()) {
       return cannot_map(what, pe, bytes, is_right);
     }
-    if (const Status placed = addresses.map(pe * window.stride, bytes, descriptor); !placed.ok()) {
+    if (const Status placed = addresses.map(slot * window.stride, bytes, descriptor);
+        !placed.ok()) {
       return cannot_map(what, pe, bytes, placed);
     }
   }
@@ -134,6 +145,45 @@ std::string exchange_name(const std::string& group, const std::string& what) {
 
 std::chrono::nanoseconds join_time(const GroupOptions& options) {
   return options.time_to_join.count() != 0 ? options.time_to_join : limits::kJoinTime;
+}
+
+Outcome<void> Group::Mapped::reach_far(job::Member& member, const GroupOptions& options,
+                                       const std::vector<uint32_t>& ranks, const Brought& all,
+                                       const FarSecret& secret, FarListener listener) {
+  FarTcp::Options far_options;
+  far_options.secret = secret;
+  far_options.segments = {MutableBytes(memory.own, memory.bytes),
+                          MutableBytes(data.own, data.bytes)};
+  far_options.listener = std::move(listener);
+  far_options.looks = far_looks(is_crowded);
+  far_options.clock = options.clock != nullptr ? options.clock : &engine::system_clock();
+  far_options.trouble = &member.trouble();
+  far_options.ended = [&member, ranks] {
+    std::vector<uint32_t> pes;
+    for (const job::End& end : member.ends()) {
+      const auto found = std::lower_bound(ranks.begin(), ranks.end(), end.rank);
+      if (found != ranks.end() && *found == end.rank)
+        pes.push_back(static_cast<uint32_t>(found - ranks.begin()));
+    }
+    return pes;
+  };
+  far_options.takes_part = [&member, ranks](uint32_t pe) { return !member.has_ended(ranks[pe]); };
+  uint32_t slot = 0;
+  for (uint32_t pe = 0; pe < ranks.size(); ++pe) {
+    nodes.push_back(member.node_of(ranks[pe]));
+    const bool is_near = nodes.back() == member.place().node;
+    slots.push_back(is_near ? slot++ : kNoSlot);
+    if (ranks[pe] == member.place().rank) far_options.me = pe;
+    std::optional<FarAddress>& address = far_options.pes.emplace_back();
+    if (is_near) continue;
+    address = decode_far_address(all[pe].bytes);
+    if (!address) {
+      return refuse(fmt::format("PE {} says no address by which it is reached", pe),
+                    Code::bad_message);
+    }
+  }
+  TRY_ASSIGN(far, FarTcp::start(std::move(far_options)));
+  return {};
 }
 
 Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOptions& options) {
@@ -151,14 +201,11 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
                     ranks.size(), limits::kPesMax, place.rank));
   }
   const auto me = static_cast<uint32_t>(own - ranks.begin());
-  for (const uint32_t rank : ranks) {
-    if (member.node_of(rank) != place.node) {
-      return refuse(
-          fmt::format("rank {} is on another node: groups over several nodes are not built yet",
-                      rank),
-          Code::not_supported);
-    }
+  std::vector<uint32_t> near;  // PEs
+  for (uint32_t pe = 0; pe < ranks.size(); ++pe) {
+    if (member.node_of(ranks[pe]) == place.node) near.push_back(pe);
   }
+  const bool has_far = near.size() != ranks.size();
 
   const JobTime deadline = std::chrono::steady_clock::now() + join_time(options);
   ProgramData data;
@@ -170,6 +217,10 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
       options.heap_bytes != 0 ? options.heap_bytes : default_heap_bytes(place.node_size);
   facts.data_bytes = data.bytes;
   facts.is_crowded = has_processor_for_each(place.node_size) ? 0 : 1;
+  if (::getrandom(facts.secret.data(), facts.secret.size(), 0) !=
+      static_cast<ssize_t>(facts.secret.size())) {
+    return refuse("this machine has no random numbers", Code::io_error);
+  }
   TRY_ASSIGN(const Brought told,
              member.exchange({exchange_name(options.name, "facts"), ranks},
                              {std::as_bytes(std::span(&facts, 1)), {}}, deadline));
@@ -182,9 +233,15 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
   TRY_ASSIGN(const UniqueFd memory, make_memory(bytes));
   std::vector<int> descriptors = {memory.get()};
   if (data.bytes != 0) descriptors.push_back(data.descriptor);
+  FarListener listener;
+  std::vector<std::byte> address;
+  if (has_far) {
+    TRY_ASSIGN(listener, listen_for_pes(agreed.machine != kSeveral, options.interface));
+    address = encode(listener.address);
+  }
   TRY_ASSIGN(const Brought all, member.exchange({exchange_name(options.name, "memory"), ranks},
-                                                {{}, descriptors}, deadline));
-  for (uint32_t pe = 0; pe < all.size(); ++pe) {
+                                                {address, descriptors}, deadline));
+  for (const uint32_t pe : near) {
     if (all[pe].descriptors.size() != descriptors.size()) {
       return refuse(fmt::format("PE {} gave {} descriptors, not {}", pe, all[pe].descriptors.size(),
                                 descriptors.size()),
@@ -193,13 +250,17 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
   }
   auto mapped = std::make_unique<Mapped>();
   mapped->is_crowded = agreed.is_crowded != 0;
-  TRY_ASSIGN(mapped->memory, map_all(mapped->memory_addresses, all, 0, bytes, "heap"));
-  mapped->memory.own = mapped->memory.peers + me * mapped->memory.stride;
+  TRY_ASSIGN(mapped->memory, map_all(mapped->memory_addresses, near, all, 0, bytes, "heap"));
+  const auto own_slot = std::find(near.begin(), near.end(), me) - near.begin();
+  mapped->memory.own =
+      mapped->memory.peers + static_cast<uint64_t>(own_slot) * mapped->memory.stride;
   if (data.bytes != 0) {
     TRY_ASSIGN(mapped->data,
-               map_all(mapped->data_addresses, all, 1, data.bytes, "global variables"));
+               map_all(mapped->data_addresses, near, all, 1, data.bytes, "global variables"));
     mapped->data.own = data.begin;
   }
+  if (has_far)
+    TRY(mapped->reach_far(member, options, ranks, all, agreed.secret, std::move(listener)));
   // Who has mapped waits for those who still map: the first store may come at once.
   TRY_ASSIGN(const Brought ready,
              member.exchange({exchange_name(options.name, "mapped"), ranks}, {}, deadline));

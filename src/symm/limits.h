@@ -30,4 +30,42 @@ inline constexpr std::chrono::seconds kJoinTime{60};
 // the others is no mistake: what they wait for is on its way, at the speed at which they run.
 inline constexpr std::chrono::seconds kAfterLeave{10};
 
+// ---- PEs of other nodes
+
+// What of a put is copied, so that it can be gathered with others: below it a copy costs less than
+// a piece of its own for the kernel. And what of a get's answer is.
+inline constexpr size_t kFarCopied = 2048;
+// Gathered puts go out when so many bytes have come together: a system call is then no more than a
+// tenth of what they cost.
+inline constexpr size_t kFarGathered = size_t{16} << 10;
+// Who puts waits while so much has not been sent.
+inline constexpr size_t kFarUnsent = size_t{256} << 10;
+// What is received where no better place is known; of each PE that was reached. Frames that are
+// taken as a whole fit.
+inline constexpr size_t kFarStaging = size_t{32} << 10;
+// Payload up to it is taken as a whole.
+inline constexpr size_t kFarWhole = 4096;
+// Elements of a row, in one frame.
+inline constexpr size_t kFarRowBytes = 8192;
+// Questions to a PE that wait for their answer.
+inline constexpr size_t kFarAsked = 256;
+// What a peer that keeps to that may leave unread, as pieces, and as bytes that were copied.
+inline constexpr size_t kFarPieces = 4 * kFarAsked;
+inline constexpr size_t kFarUnread = 4 * kFarAsked * kFarRowBytes;
+// Those who connected and have not said who they are, and for how long.
+inline constexpr uint32_t kFarStrangers = 64;
+inline constexpr std::chrono::seconds kFarHelloTime{5};
+// For one address of a PE; and for all of them, again and again.
+inline constexpr std::chrono::seconds kFarConnectOnce{2};
+inline constexpr std::chrono::seconds kFarConnect{20};
+// How long a connection that has ended waits for the job to tell whose end it was.
+inline constexpr std::chrono::seconds kFarNews{2};
+// How long the end of a group waits for others to take what was put.
+inline constexpr std::chrono::seconds kFarClose{5};
+// While calls read the sockets, the thread looks this often whether they still do: what was
+// gathered waits so long, and who computes answers after twice that.
+inline constexpr std::chrono::microseconds kFarNap{500};
+static_assert(kFarStaging >= 32 + kFarRowBytes && kFarRowBytes >= kFarWhole);
+static_assert(kFarCopied <= kFarWhole && kFarGathered <= kFarUnsent);
+
 }  // namespace penstock::symm::limits

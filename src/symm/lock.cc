@@ -2,6 +2,8 @@
 
 #include "limits.h"
 
+#include "penstock/symm/atomics.h"
+
 namespace penstock::symm {
 namespace {
 
@@ -17,69 +19,60 @@ constexpr uint32_t kHas = uint32_t{1} << 30;
 static_assert(limits::kPesMax < kHas);
 constexpr uint32_t kHome = 0;
 
-Words* words_of(Group& group, long* lock, uint32_t pe) {
-  return reinterpret_cast<Words*>(group.at(lock, sizeof *lock, pe));
+// The words of this PE, which are symmetric; null where they are not.
+Words* words_of(const Group& group, long* lock) {
+  const bool is_there = group.at(lock, sizeof *lock, group.me()) != nullptr;
+  return is_there ? reinterpret_cast<Words*>(lock) : nullptr;
 }
 
-// What is used of a lock by one call; ok only where both can be reached.
-struct Reached {
-  Words* home;
-  Words* own;
-};
-
-Result<Reached> reach(Group& group, long* lock) {
-  const Reached reached = {words_of(group, lock, kHome), words_of(group, lock, group.me())};
-  if (reached.home == nullptr || reached.own == nullptr) return Status(Code::invalid_argument);
-  return reached;
-}
-
-bool has(const Reached& words) {
-  return (__atomic_load_n(&words.own->place, __ATOMIC_RELAXED) & kHas) != 0;
+bool has(const Words* own) {
+  return (__atomic_load_n(&own->place, __ATOMIC_RELAXED) & kHas) != 0;
 }
 
 }  // namespace
 
 Status set_lock(Group& group, long* lock) {
-  TRY_ASSIGN(const Reached words, reach(group, lock));
-  if (has(words)) return Code::in_use;
-  __atomic_store_n(&words.own->place, kWaits, __ATOMIC_RELAXED);
-  const uint32_t before = __atomic_exchange_n(&words.home->last, group.me() + 1, __ATOMIC_ACQ_REL);
+  Words* const own = words_of(group, lock);
+  if (own == nullptr) return Code::invalid_argument;
+  if (has(own)) return Code::in_use;
+  __atomic_store_n(&own->place, kWaits, __ATOMIC_RELAXED);
+  TRY_ASSIGN(const uint32_t before, atomic_swap(group, &own->last, group.me() + 1, kHome));
   if (before != 0) {
     if (before > group.size()) return Code::invalid_argument;
-    Words* const there = words_of(group, lock, before - 1);
-    __atomic_fetch_or(&there->place, group.me() + 1, __ATOMIC_ACQ_REL);
-    TRY(group.wait(
-        [&] { return (__atomic_load_n(&words.own->place, __ATOMIC_ACQUIRE) & kWaits) == 0; }));
+    TRY_ASSIGN([[maybe_unused]] const uint32_t theirs,
+               atomic_fetch_or(group, &own->place, group.me() + 1, before - 1));
+    TRY(group.wait([&] { return (__atomic_load_n(&own->place, __ATOMIC_ACQUIRE) & kWaits) == 0; }));
   }
-  __atomic_fetch_or(&words.own->place, kHas, __ATOMIC_RELAXED);
+  __atomic_fetch_or(&own->place, kHas, __ATOMIC_RELAXED);
   return {};
 }
 
 Result<bool> test_lock(Group& group, long* lock) {
-  TRY_ASSIGN(const Reached words, reach(group, lock));
-  if (__atomic_load_n(&words.home->last, __ATOMIC_RELAXED) != 0) return false;
-  __atomic_store_n(&words.own->place, 0, __ATOMIC_RELAXED);
-  uint32_t nobody = 0;
-  if (!__atomic_compare_exchange_n(&words.home->last, &nobody, group.me() + 1, false,
-                                   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-    return false;
-  }
-  __atomic_fetch_or(&words.own->place, kHas, __ATOMIC_RELAXED);
+  Words* const own = words_of(group, lock);
+  if (own == nullptr) return Status(Code::invalid_argument);
+  TRY_ASSIGN(const uint32_t last, atomic_fetch(group, &own->last, kHome));
+  if (last != 0) return false;
+  __atomic_store_n(&own->place, 0, __ATOMIC_RELAXED);
+  TRY_ASSIGN(const uint32_t before,
+             atomic_compare_swap(group, &own->last, uint32_t{0}, group.me() + 1, kHome));
+  if (before != 0) return false;
+  __atomic_fetch_or(&own->place, kHas, __ATOMIC_RELAXED);
   return true;
 }
 
 Status clear_lock(Group& group, long* lock) {
-  TRY_ASSIGN(const Reached words, reach(group, lock));
-  if (!has(words)) return Code::not_permitted;
-  group.quiet();
+  Words* const own = words_of(group, lock);
+  if (own == nullptr) return Code::invalid_argument;
+  if (!has(own)) return Code::not_permitted;
+  TRY(group.quiet());
   const auto next = [&] {
-    return __atomic_load_n(&words.own->place, __ATOMIC_ACQUIRE) & ~(kWaits | kHas);
+    return __atomic_load_n(&own->place, __ATOMIC_ACQUIRE) & ~(kWaits | kHas);
   };
   if (next() == 0) {
-    uint32_t own = group.me() + 1;
-    if (__atomic_compare_exchange_n(&words.home->last, &own, 0, false, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_RELAXED)) {
-      __atomic_store_n(&words.own->place, 0, __ATOMIC_RELAXED);
+    const uint32_t me = group.me() + 1;
+    TRY_ASSIGN(const uint32_t last, atomic_compare_swap(group, &own->last, me, uint32_t{0}, kHome));
+    if (last == me) {
+      __atomic_store_n(&own->place, 0, __ATOMIC_RELAXED);
       return {};
     }
     // Somebody has taken the end of the queue, and is about to say who.
@@ -87,8 +80,9 @@ Status clear_lock(Group& group, long* lock) {
   }
   const uint32_t pe = next() - 1;
   if (pe >= group.size()) return Code::invalid_argument;
-  __atomic_store_n(&words.own->place, 0, __ATOMIC_RELAXED);
-  __atomic_fetch_and(&words_of(group, lock, pe)->place, ~kWaits, __ATOMIC_ACQ_REL);
+  __atomic_store_n(&own->place, 0, __ATOMIC_RELAXED);
+  TRY_ASSIGN([[maybe_unused]] const uint32_t theirs,
+             atomic_fetch_and(group, &own->place, ~kWaits, pe));
   return {};
 }
 

@@ -1,6 +1,9 @@
 // What a group has mapped: its own memory and the windows onto the others'.
 #pragma once
 
+#include "far_address.h"
+#include "far_frame.h"
+
 #include "penstock/base.h"
 #include "penstock/symm/group.h"
 
@@ -27,14 +30,24 @@ class Addresses {
 
 // What meetings of a group's ranks are called.
 std::string exchange_name(const std::string& group, const std::string& what);
+// Turns of a call that waits for PEs of other nodes before it sleeps.
+uint32_t far_looks(bool is_crowded);
 std::chrono::nanoseconds join_time(const GroupOptions& options);
 
 struct Group::Mapped {
-  bool is_crowded = false;  // all PEs say the same: they meet in another way then
+  bool is_crowded = false;      // all PEs say the same: they meet in another way then
+  std::vector<uint32_t> slots;  // by PE, where some are on other nodes; of these kNoSlot
+  std::vector<uint32_t> nodes;  // by PE, there
   Window memory;
   Window data;
+  // Makes the three of them.
+  Outcome<void> reach_far(job::Member& member, const GroupOptions& options,
+                          const std::vector<uint32_t>& ranks, const std::vector<job::Brought>& all,
+                          const FarSecret& secret, FarListener listener);
+
   Addresses memory_addresses;
   Addresses data_addresses;
+  std::unique_ptr<FarMemory> far;  // there; ends before what it writes to
 };
 
 }  // namespace penstock::symm

@@ -7,12 +7,33 @@ namespace {
 
 // Asking costs more than looking: a load that misses, a call.
 constexpr uint32_t kTurnsPerQuestion = 16;
+constexpr uint32_t kLooksPerTurn = 16;
+// Some 200 us.
+constexpr uint32_t kTurnsAwake = 512;
+constexpr uint32_t kDozeMicroseconds = 1000;
 
 }  // namespace
 
 Status Patience::let_others_run() {
   ::sched_yield();
+  return turns_ % kTurnsPerQuestion == 0 ? ask() : Status();
+}
+
+// A turn of theirs is a system call, and so as long as many looks.
+Status Patience::pause_for_far() {
+  settings_.far->progress();
+  if (++turns_ <= settings_.looks / kLooksPerTurn) {
+    relax();
+    return {};
+  }
+  ::sched_yield();
   if (turns_ % kTurnsPerQuestion != 0) return {};
+  // Nobody on this node may come by a store: what ends the wait wakes.
+  if (settings_.is_alone && turns_ > kTurnsAwake) settings_.far->doze(kDozeMicroseconds);
+  return ask();
+}
+
+Status Patience::ask() {
   TRY(settings_.company->is_there());
   if (deadline_ != engine::kNever && settings_.clock->now() >= deadline_) return Code::timed_out;
   return {};

@@ -1,5 +1,6 @@
 // How teams are made: their PEs agree on a number, which names words in each one's memory.
 #include <array>
+#include <vector>
 
 #include "penstock/symm/group.h"
 
@@ -18,7 +19,7 @@ Team& Group::make_team_of(const PeSet& set, uint32_t number) {
   ASSERT(index && teams_[number] == nullptr);
   // Words that an earlier team of this number has left.
   control_of(me_).teams[number] = {};
-  teams_[number] = std::make_unique<Team>(number, set, *index);
+  teams_[number] = make_team(number, set, *index);
   return *teams_[number];
 }
 
@@ -28,8 +29,14 @@ Result<uint32_t> Group::agree_on_team(Team& parent) {
   std::array<uint64_t, kTeamWords> free = free_team_numbers();
   std::copy(free.begin(), free.end(), control(parent).scratch);
   TRY(sync(parent));
+  std::vector<std::array<uint64_t, kTeamWords>> all(parent.size());
+  Gets gets(*this);
   for (uint32_t index = 0; index < parent.size(); ++index) {
-    const uint64_t* const theirs = control(parent, index).scratch;
+    TRY(gets.add(all[index].data(), control(parent).scratch, sizeof all[index],
+                 parent.set().pe(index)));
+  }
+  TRY(gets.finish());
+  for (const auto& theirs : all) {
     for (uint32_t word = 0; word < kTeamWords; ++word) free[word] &= theirs[word];
   }
   for (uint32_t word = 0; word < kTeamWords; ++word) {

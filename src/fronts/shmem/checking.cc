@@ -70,6 +70,28 @@ std::string described(const Said& said) {
   return fmt::format("shmem_{} {}", name, details(said));
 }
 
+// What a PE says of its call of that number, or of another one. The words are symmetric.
+Status read_said(symm::Group& group, const symm::Team& team, uint32_t pe, uint64_t number,
+                 Said* said) {
+  Said* const own = said_by(group.control(team), number);
+  TRY(group.get(&said->number, &own->number, sizeof said->number, pe));
+  // Pairs with say(): what it wrote before the number is there.
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  return group.get(&said->bytes, &own->bytes, sizeof *said - sizeof said->number, pe);
+}
+
+Status wait_for_said(symm::Group& group, const symm::Team& team, uint32_t pe, uint64_t number,
+                     engine::Time deadline, Said* said) {
+  Status failed;
+  TRY(group.wait(
+      [&] {
+        failed = read_said(group, team, pe, number, said);
+        return !failed.ok() || said->number == number;
+      },
+      deadline));
+  return failed;
+}
+
 Said say(symm::TeamControl& control, const char* call, uint64_t number, uint64_t bytes) {
   Said said{number, bytes, place_of_call(), {}};
   const std::string_view name = without_prefix(call);
@@ -97,19 +119,18 @@ void compare_calls(const char* call, symm::Group& group, const symm::Team& team,
   const Said own = say(group.control(team), call, number, bytes);
   const engine::Time deadline = group.waits().clock->now() + patience;
   for (uint32_t index = 0; index < team.size(); ++index) {
-    Said* const there = said_by(group.control(team, index), number);
-    const Status come = group.wait(
-        [&] { return __atomic_load_n(&there->number, __ATOMIC_ACQUIRE) == number; }, deadline);
     const uint32_t pe = team.set().pe(index);
+    Said theirs{};
+    const Status come = wait_for_said(group, team, pe, number, deadline, &theirs);
     if (come.code() == Code::timed_out) {
-      const Said* const before = said_by(group.control(team, index), number - 1);
+      Said before{};
+      const bool has_before = number != 1 && read_said(group, team, pe, number - 1, &before).ok();
       fault(call, fmt::format("called {}: PE {} has not come within {} s; {}", details(own), pe,
                               patience.count(),
-                              number == 1 ? "it has called nothing of this team"
-                                          : "its call before was " + described(*before)));
+                              has_before ? "its call before was " + described(before)
+                                         : "it has called nothing of this team"));
     }
     if (!come.ok()) fault_status(call, come);
-    Said theirs = *there;
     if (theirs.bytes != bytes || std::memcmp(theirs.name, own.name, sizeof own.name) != 0) {
       fault(call,
             fmt::format("called {}, but PE {} calls {}", details(own), pe, described(theirs)));

@@ -205,7 +205,8 @@ SHMEM_DEFINE void pshmem_ctx_destroy(shmem_ctx_t ctx) {
   auto& group = shmem::group("shmem_ctx_destroy");
   if (ctx == SHMEM_CTX_INVALID) return;
   if (ctx == SHMEM_CTX_DEFAULT) shmem::fault("shmem_ctx_destroy", "SHMEM_CTX_DEFAULT stays");
-  group.quiet();
+  if (const penstock::Status done = group.quiet(); !done.ok())
+    shmem::fault_status("shmem_ctx_destroy", done);
   if (!shmem::contexts.remove(shmem::number_of(ctx)))
     shmem::fault("shmem_ctx_destroy", "there is no such context");
 }

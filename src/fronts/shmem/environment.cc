@@ -26,6 +26,7 @@ Outcome<Environment> read_environment() {
       return Failure{bytes.error().status, "SHMEM_SYMMETRIC_SIZE: " + bytes.error().message};
     found.heap_bytes = *bytes;
   }
+  if (const char* const interface = std::getenv("PENSTOCK_INTERFACE")) found.interface = interface;
   return found;
 }
 
@@ -38,6 +39,8 @@ std::string info_text() {
   SHMEM_DEBUG           set to anything: each PE tells on standard error what it does at start and end
   PENSTOCK_CHECK        1: PEs compare what they are about to do together; one that does something else, or
                         nothing for PENSTOCK_CHECK_SECONDS (60), ends the job with both places in the program
+  PENSTOCK_INTERFACE    where PEs are on several nodes: by which network interfaces they reach this one, those
+                        whose names begin so. Default: all
 SMA_... of SHMEM_... works, too, where that is not set.
 )";
 }

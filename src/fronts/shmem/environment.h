@@ -14,6 +14,7 @@ struct Environment {
   bool wants_version = false;
   bool wants_info = false;
   bool is_debugging = false;
+  std::string interface;    // by which other nodes reach this one; empty: all
   uint64_t heap_bytes = 0;  // 0: not said
 };
 

@@ -7,12 +7,12 @@
 namespace penstock::shmem {
 namespace {
 
-// Operations of all contexts complete together: they are stores, or go out in one order.
+// Operations of all contexts complete together: they are stores, or go out in one order to each PE.
 void complete(const char* call, shmem_ctx_t ctx) {
   symm::Group& all = group(call);
   if (ctx == SHMEM_CTX_INVALID) return;
   pe_on(call, ctx, 0);
-  all.quiet();
+  check_met(call, all.quiet());
 }
 
 void order(const char* call, shmem_ctx_t ctx) {
@@ -27,7 +27,8 @@ void complete_at(const char* call, shmem_ctx_t ctx, int pe) {
   if (ctx == SHMEM_CTX_INVALID) return;
   if (const uint32_t target = pe_on(call, ctx, pe); target >= all.size())
     fault_pe(call, pe, all.size());
-  all.quiet();
+  else
+    check_met(call, all.quiet(target));
 }
 
 void lock_failed(const char* call, Status status, const volatile long* lock) {
@@ -74,7 +75,7 @@ SHMEM_ALIAS(shmem_ctx_pe_quiet);
 
 SHMEM_DEFINE void pshmem_barrier_all(void) {
   auto& all = shmem::group("shmem_barrier_all");
-  all.quiet();
+  shmem::check_met("shmem_barrier_all", all.quiet());
   shmem::check_alike("shmem_barrier_all", all, all.world());
   shmem::check_met("shmem_barrier_all", all.barrier(all.world()));
 }
@@ -99,7 +100,7 @@ SHMEM_ALIAS(shmem_team_sync);
 
 SHMEM_DEFINE void pshmem_barrier(int PE_start, int logPE_stride, int PE_size, long* pSync) {
   auto& all = shmem::group("shmem_barrier");
-  all.quiet();
+  shmem::check_met("shmem_barrier", all.quiet());
   const auto set = shmem::active_set("shmem_barrier", PE_start, logPE_stride, PE_size, pSync);
   shmem::check_met("shmem_barrier", set.sync(all));
 }
@@ -113,7 +114,9 @@ SHMEM_DEFINE void pshmem_sync(int PE_start, int logPE_stride, int PE_size, long*
 SHMEM_ALIAS(shmem_sync);
 
 SHMEM_DEFINE uint64_t pshmem_signal_fetch(const uint64_t* sig_addr) {
-  const int own = static_cast<int>(shmem::group("shmem_signal_fetch").me());
+  const auto& all = shmem::group("shmem_signal_fetch");
+  all.progress();
+  const int own = static_cast<int>(all.me());
   return shmem::atomic_fetch("shmem_signal_fetch", SHMEM_CTX_DEFAULT, sig_addr, own);
 }
 SHMEM_ALIAS(shmem_signal_fetch);
@@ -135,13 +138,13 @@ SHMEM_DEFINE void pshmem_ctx_signal_set(shmem_ctx_t ctx, uint64_t* sig_addr, uin
 SHMEM_ALIAS(shmem_ctx_signal_set);
 
 SHMEM_DEFINE void pshmem_signal_add(uint64_t* sig_addr, uint64_t signal, int pe) {
-  shmem::atomic_fetch_add("shmem_signal_add", SHMEM_CTX_DEFAULT, sig_addr, signal, pe);
+  shmem::atomic_add("shmem_signal_add", SHMEM_CTX_DEFAULT, sig_addr, signal, pe);
 }
 SHMEM_ALIAS(shmem_signal_add);
 
 SHMEM_DEFINE void pshmem_ctx_signal_add(shmem_ctx_t ctx, uint64_t* sig_addr, uint64_t signal,
                                         int pe) {
-  shmem::atomic_fetch_add("shmem_ctx_signal_add", ctx, sig_addr, signal, pe);
+  shmem::atomic_add("shmem_ctx_signal_add", ctx, sig_addr, signal, pe);
 }
 SHMEM_ALIAS(shmem_ctx_signal_add);
 

@@ -58,6 +58,7 @@ void join(const char* call, Process& own) {
   }
   symm::GroupOptions options;
   options.heap_bytes = environment->heap_bytes;
+  options.interface = environment->interface;
   options.has_program_data = true;
   auto group = symm::Group::join(*own.member, options);
   if (!group) fault(call, group.error().message);
@@ -90,7 +91,7 @@ void finish(const char* call) {
   symm::Group& all = group(call);
   ASSERT(own.inits > 0 && own.member != nullptr && own.group.get() == &all);
   if (--own.inits > 0) return;
-  all.quiet();
+  if (const Status done = all.quiet(); !done.ok()) fault_status(call, done);
   check_alike(call, all, all.world());
   // Nobody leaves while another one may still reach its memory.
   if (const Status met = all.barrier(all.world()); !met.ok()) fault_status(call, met);

@@ -135,15 +135,15 @@ ATOMICS = [
     atomic("compare_swap", "AMO", "T", "T *dest, T cond, T value, int pe"),
     atomic("swap", "EXTENDED_AMO", "T", "T *dest, T value, int pe"),
     atomic("fetch_inc", "AMO", "T", "T *dest, int pe"),
-    atomic("inc", "AMO", "void", "T *dest, int pe", call="fetch_inc"),
+    atomic("inc", "AMO", "void", "T *dest, int pe"),
     atomic("fetch_add", "AMO", "T", "T *dest, T value, int pe"),
-    atomic("add", "AMO", "void", "T *dest, T value, int pe", call="fetch_add"),
+    atomic("add", "AMO", "void", "T *dest, T value, int pe"),
 ] + [
     operation
     for bits in ("and", "or", "xor")
     for operation in (
         atomic("fetch_" + bits, "BITWISE_AMO", "T", "T *dest, T value, int pe"),
-        atomic(bits, "BITWISE_AMO", "void", "T *dest, T value, int pe", call="fetch_" + bits),
+        atomic(bits, "BITWISE_AMO", "void", "T *dest, T value, int pe"),
     )
 ]
 
@@ -170,9 +170,9 @@ OLD_ATOMICS = [
     old_atomic("cswap", "AMO", "T", "T *dest, T cond, T value, int pe", "compare_swap"),
     old_atomic("swap", "EXTENDED_AMO", "T", "T *dest, T value, int pe", "swap"),
     old_atomic("finc", "AMO", "T", "T *dest, int pe", "fetch_inc"),
-    old_atomic("inc", "AMO", "void", "T *dest, int pe", "fetch_inc"),
+    old_atomic("inc", "AMO", "void", "T *dest, int pe", "inc"),
     old_atomic("fadd", "AMO", "T", "T *dest, T value, int pe", "fetch_add"),
-    old_atomic("add", "AMO", "void", "T *dest, T value, int pe", "fetch_add"),
+    old_atomic("add", "AMO", "void", "T *dest, T value, int pe", "add"),
 ]
 
 

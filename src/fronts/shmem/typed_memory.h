@@ -196,6 +196,20 @@ T atomic_fetch_add(const char* call, shmem_ctx_t ctx, T* dest, T value, int pe) 
 }
 
 template <class T>
+void atomic_add(const char* call, shmem_ctx_t ctx, T* dest, T value, int pe) {
+  symm::Group& all = group(call);
+  const uint32_t target = pe_on(call, ctx, pe);
+  const Status done = symm::atomic_add(all, dest, value, target);
+  if (!done.ok()) [[unlikely]]
+    check_asked(call, done, {dest, sizeof(T), target, sizeof(T)});
+}
+
+template <class T>
+void atomic_inc(const char* call, shmem_ctx_t ctx, T* dest, int pe) {
+  atomic_add(call, ctx, dest, T{1}, pe);
+}
+
+template <class T>
 T atomic_fetch_inc(const char* call, shmem_ctx_t ctx, T* dest, int pe) {
   return atomic_fetch_add(call, ctx, dest, T{1}, pe);
 }
@@ -219,6 +233,33 @@ T atomic_fetch_xor(const char* call, shmem_ctx_t ctx, T* dest, T value, int pe) 
   symm::Group& all = group(call);
   const uint32_t target = pe_on(call, ctx, pe);
   return value_of(call, symm::atomic_fetch_xor(all, dest, value, target), dest, target);
+}
+
+template <class T>
+void atomic_and(const char* call, shmem_ctx_t ctx, T* dest, T value, int pe) {
+  symm::Group& all = group(call);
+  const uint32_t target = pe_on(call, ctx, pe);
+  const Status done = symm::atomic_and(all, dest, value, target);
+  if (!done.ok()) [[unlikely]]
+    check_asked(call, done, {dest, sizeof(T), target, sizeof(T)});
+}
+
+template <class T>
+void atomic_or(const char* call, shmem_ctx_t ctx, T* dest, T value, int pe) {
+  symm::Group& all = group(call);
+  const uint32_t target = pe_on(call, ctx, pe);
+  const Status done = symm::atomic_or(all, dest, value, target);
+  if (!done.ok()) [[unlikely]]
+    check_asked(call, done, {dest, sizeof(T), target, sizeof(T)});
+}
+
+template <class T>
+void atomic_xor(const char* call, shmem_ctx_t ctx, T* dest, T value, int pe) {
+  symm::Group& all = group(call);
+  const uint32_t target = pe_on(call, ctx, pe);
+  const Status done = symm::atomic_xor(all, dest, value, target);
+  if (!done.ok()) [[unlikely]]
+    check_asked(call, done, {dest, sizeof(T), target, sizeof(T)});
 }
 
 }  // namespace penstock::shmem

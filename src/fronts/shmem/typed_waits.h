@@ -86,6 +86,7 @@ int test(const char* call, T* ivar, int cmp, T value) {
   symm::Group& all = group(call);
   check_comparison(call, cmp);
   check_own(call, all, ivar, 1);
+  all.progress();
   return compares(look(ivar), cmp, value) ? 1 : 0;
 }
 
@@ -97,7 +98,9 @@ class Words {
         size_t step)
       : words_(words), count_(count), status_(status), cmp_(cmp), values_(values), step_(step) {
     check_comparison(call, cmp);
-    check_own(call, group(call), words, count);
+    const symm::Group& all = group(call);
+    check_own(call, all, words, count);
+    all.progress();
     for (size_t index = 0; is_empty_ && index < count; ++index) is_empty_ = !counts(index);
   }
 

@@ -50,5 +50,6 @@ extern const Named kCollectiveScenarios[];
 extern const Named kTeamScenarios[];
 extern const Named kEndScenarios[];
 extern const Named kDeviceScenarios[];
+extern const Named kFarScenarios[];
 
 }  // namespace penstock::symm::test

@@ -101,6 +101,8 @@ void groups_side_by_side(const Pe& pe) {
   auto* const there = reinterpret_cast<uint64_t*>((*second)->heap_address(*place));
   CHECK(atomic_fetch_add(**second, there, uint64_t{1}, 0));
   CHECK(!atomic_fetch_add(pe.group, there, uint64_t{1}, 0));  // of another group
+  // Memory of a PE that is on another node ends with its group.
+  CHECK((*second)->barrier((*second)->world()).ok());
   second->reset();
   CHECK((*third)->barrier((*third)->world()).ok());
   CHECK(pe.group.barrier(pe.group.world()).ok());

@@ -60,13 +60,19 @@ static void addresses(void) {
   CHECK(shmem_ptr(&with_value, pes) == NULL);
   free(malloced);
 
+  // Loads and stores reach PEs of the same node, and the calls all.
+  const int is_near = shmem_team_translate_pe(SHMEM_TEAM_WORLD, right, SHMEM_TEAM_SHARED) >= 0;
   long* const there = shmem_ptr(&with_value, right);
-  CHECK(there != NULL && *there == 7);
+  CHECK(is_near ? there != NULL && *there == 7 : there == NULL);
   CHECK(shmem_team_ptr(SHMEM_TEAM_WORLD, &with_value, right) == there);
   CHECK(shmem_team_ptr(SHMEM_TEAM_INVALID, &with_value, 0) == NULL);
   CHECK(shmem_team_ptr(SHMEM_TEAM_WORLD, &with_value, pes) == NULL);
   shmem_barrier_all();
-  *there = 100 + me;
+  if (is_near) {
+    *there = 100 + me;
+  } else {
+    shmem_long_p(&with_value, 100 + me, right);
+  }
   shmem_barrier_all();
   CHECK(with_value == 100 + left);
   CHECK(shmem_ptr(&with_value, me) != NULL);

@@ -1,7 +1,9 @@
 // Programs that call everything, with one to four PEs.
 #include "jobs.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
+#include <ostream>
 
 namespace penstock::shmem::testing {
 namespace {
@@ -9,12 +11,21 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class EveryFunction : public ::testing::TestWithParam<unsigned> {
+struct Layout {
+  unsigned pes;
+  std::string nodes = "1";  // as PENSTOCK_JOB_NODES
+  friend void PrintTo(const Layout& layout, std::ostream* out) {
+    *out << layout.pes << " PEs on nodes " << layout.nodes;
+  }
+};
+
+class EveryFunction : public ::testing::TestWithParam<Layout> {
  protected:
   static void succeeds(const char* program) {
-    const Ended ended = run({GetParam(), {program}});
+    const Layout& layout = GetParam();
+    const Ended ended = run({layout.pes, {program}, {{"PENSTOCK_JOB_NODES", layout.nodes}}});
     EXPECT_EQ(ended.code, 0) << ended.errors;
-    EXPECT_THAT(ended.output, HasSubstr("with " + std::to_string(GetParam()) + " PEs"));
+    EXPECT_THAT(ended.output, HasSubstr("with " + std::to_string(layout.pes) + " PEs"));
   }
 };
 
@@ -34,8 +45,19 @@ TEST_P(EveryFunction, does_what_it_says_without_a_type) {
   succeeds(SHMEM_every_other_function);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pes, EveryFunction, ::testing::Values(1, 2, 3, 4),
-                         [](const auto& tried) { return std::to_string(tried.param); });
+std::string name_of(const ::testing::TestParamInfo<Layout>& tried) {
+  std::string name = std::to_string(tried.param.pes) + "_on_" + tried.param.nodes;
+  std::replace(name.begin(), name.end(), ',', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Pes, EveryFunction,
+                         ::testing::Values(Layout{1}, Layout{2}, Layout{3}, Layout{4}), name_of);
+// Each PE alone, nodes of several, and such whose PEs are no neighbours.
+INSTANTIATE_TEST_SUITE_P(OverNodes, EveryFunction,
+                         ::testing::Values(Layout{2, "2"}, Layout{3, "3"}, Layout{4, "2"},
+                                           Layout{4, "0,1,2,0"}),
+                         name_of);
 
 TEST(WithoutALauncher, program_is_a_job_of_one) {
   const Ended ended = run_shell(SHMEM_every_other_function);

@@ -25,8 +25,8 @@ class ActiveSet {
 
   // As Group::sync().
   Status sync(Group& group) const;
-  // This PE's word to bring a number in, and another's.
-  Result<uint64_t*> count(const Group& group, uint32_t index) const;
+  // This PE's word to bring a number in: symmetric.
+  Result<uint64_t*> count(const Group& group) const;
 
  private:
   const PeSet set_;

@@ -6,11 +6,13 @@
 #include <bitset>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "penstock/job.h"
+#include "penstock/symm/far.h"
 #include "penstock/symm/heap.h"
 #include "penstock/symm/patience.h"
 #include "penstock/symm/team.h"
@@ -30,7 +32,9 @@ struct GroupOptions {
   // run.
   bool has_program_data = false;
   std::chrono::nanoseconds time_to_join{0};  // 0: a minute
-  engine::Clock* clock = nullptr;            // null: the machine's
+  // By which PEs of other nodes reach this one: those whose names begin so. Empty: all.
+  std::string interface = {};
+  engine::Clock* clock = nullptr;  // null: the machine's
 };
 
 // Thread sanitizers know of no fences; a word that is changed for nothing does at least as much.
@@ -71,7 +75,8 @@ class Group final : private Company {
   uint32_t rank_of(uint32_t pe) const { return ranks_[pe]; }
 
   Team& world() { return *teams_[kWorldTeam]; }
-  // Those that reach one another by loads and stores.
+  // Those that reach one another by loads and stores. Where the PEs of a node are no row with equal
+  // steps, each is in a team of its own.
   Team& node() { return *teams_[kNodeTeam]; }
   // `part`: places within the parent. Together with all of the parent; null for those who are not
   // in the part. Parts of one call may differ, if they have no PE in common. busy: no team is free
@@ -89,35 +94,54 @@ class Group final : private Company {
   std::byte* heap_address(uint64_t offset) const { return memory_.own + offset; }
   uint64_t heap_offset(const void* address) const { return memory_.offset_of(address); }
 
+  // Whether some of its PEs are on other nodes.
+  bool has_far() const { return far_ != nullptr; }
+  bool is_near(uint32_t pe) const { return slot_of(pe) != kNoSlot; }
+
   // The address of a PE's instance of what this process knows at `symmetric`, for loads and stores.
-  // Null: see fault_of().
+  // Null: the PE is on another node; else see fault_of().
   std::byte* at(const void* symmetric, uint64_t bytes, uint32_t pe) const {
-    if (pe >= size_) return nullptr;
-    if (memory_.holds(symmetric, bytes)) return memory_.at(symmetric, pe);
-    if (data_.holds(symmetric, bytes)) return data_.at(symmetric, pe);
+    const uint32_t slot = slot_of(pe);
+    if (slot == kNoSlot) return nullptr;
+    if (memory_.holds(symmetric, bytes)) return memory_.at(symmetric, slot);
+    if (data_.holds(symmetric, bytes)) return data_.at(symmetric, slot);
     return nullptr;
   }
   Fault fault_of(const void* symmetric, uint64_t bytes, uint32_t pe) const;
 
   // Bytes from here into the PE's memory, and back. When put returns, `source` may change; what it
   // wrote is there for others once a quiet has ended, and before what is put after a fence.
+  // peer_gone: the PE is on another node, and is not reached.
   Status put(void* dest, const void* source, uint64_t bytes, uint32_t pe) {
     std::byte* const there = at(dest, bytes, pe);
-    if (there == nullptr) return Code::invalid_argument;
+    if (there == nullptr) [[unlikely]]
+      return put_far(dest, source, bytes, pe);
     std::memcpy(there, source, bytes);
     return {};
   }
   Status get(void* dest, const void* source, uint64_t bytes, uint32_t pe) {
     const std::byte* const there = at(source, bytes, pe);
-    if (there == nullptr) return Code::invalid_argument;
+    if (there == nullptr) [[unlikely]]
+      return get_far(dest, source, bytes, pe);
     std::memcpy(dest, there, bytes);
     return {};
   }
+  // As get(), but `dest` has the bytes only when finish() has ended, which is called for each
+  // answer before it goes away (class Gets does it): several are on their way at once.
+  Status start_get(void* dest, const void* source, uint64_t bytes, uint32_t pe, FarAnswer* answer) {
+    const std::byte* const there = at(source, bytes, pe);
+    if (there == nullptr) [[unlikely]]
+      return start_get_far(dest, source, bytes, pe, answer);
+    std::memcpy(dest, there, bytes);
+    return {};
+  }
+  Status finish(FarAnswer* answer) { return far_ == nullptr ? answer->status : finish_far(answer); }
   // The bytes, and then the signal: who sees the signal sees the bytes.
   Status put_signal(void* dest, const void* source, uint64_t bytes, uint64_t* signal,
                     uint64_t value, SignalOp op, uint32_t pe) {
     std::byte* const word = at(signal, sizeof *signal, pe);
-    if (word == nullptr) return Code::invalid_argument;
+    if (word == nullptr) [[unlikely]]
+      return put_signal_far(dest, source, bytes, signal, value, op, pe);
     if (bytes != 0) TRY(put(dest, source, bytes, pe));
     auto* const there = reinterpret_cast<uint64_t*>(word);
     if (op == SignalOp::set) {
@@ -130,8 +154,35 @@ class Group final : private Company {
 
   // What is put after it is there no earlier than what was put before it, at each PE.
   void fence() { fence_of<std::memory_order_release>(); }
-  // What this thread has put is there for all.
-  void quiet() { fence_of<std::memory_order_seq_cst>(); }
+  // What this process has put is there for all. peer_gone: some of it went to a PE of another node
+  // that is not reached any more.
+  Status quiet() {
+    fence_of<std::memory_order_seq_cst>();
+    return far_ == nullptr ? Status() : quiet_far();
+  }
+  // What it has put into one PE's memory.
+  Status quiet(uint32_t pe) {
+    fence_of<std::memory_order_seq_cst>();
+    return is_near(pe) ? Status() : quiet_far(pe);
+  }
+
+  // Puts and gets of rows, and words that change at once, where at() finds nothing, because the PE
+  // is on another node or for a reason that fault_of() tells. What calls of near PEs do with
+  // addresses, see atomics.h and collectives.h.
+  Status put_row_far(void* dest, const FarRow& row, const void* source, uint64_t source_stride,
+                     uint32_t pe);
+  Status get_row_far(void* dest, uint64_t dest_stride, const void* source, const FarRow& row,
+                     uint32_t pe);
+  Result<uint64_t> fetch_far(const void* word, const Change& change, uint32_t pe) const;
+  Status change_far(void* word, const Change& change, uint32_t pe) const;
+
+  // Lets what PEs of other nodes have sent arrive. For who looks at memory and does not wait.
+  void progress() const {
+    if (far_ != nullptr) far_->progress();
+  }
+  // Sets a PE's instance of a word by which PEs wait for each other, or adds to it: who sees it
+  // sees what was put there before. No quiet waits for it.
+  Status tell(uint64_t* word, uint64_t value, uint32_t pe, SignalOp op = SignalOp::set);
 
   // As job::Member::exchange(), among the group's ranks, in its time to join. All of them; `what`
   // names it.
@@ -156,10 +207,14 @@ class Group final : private Company {
   // Returns when all of the team have called it. What was stored before is there for them after.
   Status sync(Team& team);
   // The same, where what was put before, too, is there for them after. Stores and the word that
-  // tells of them keep their order, so a sync does it.
-  Status barrier(Team& team) { return sync(team); }
+  // tells of them keep their order, so among PEs of one node a sync does it.
+  Status barrier(Team& team) {
+    if (far_ != nullptr) TRY(quiet_far());
+    return sync(team);
+  }
 
-  // This PE's part in a team, and another one's.
+  // This PE's part in a team: symmetric, as all of a group's memory; and that of another one, which
+  // is near.
   TeamControl& control(const Team& team) const { return control_of(me_).teams[team.id()]; }
   TeamControl& control(const Team& team, uint32_t index) const {
     return control_of(team.set().pe(index)).teams[team.id()];
@@ -170,14 +225,37 @@ class Group final : private Company {
   static constexpr uint32_t kWorldTeam = 0;
   static constexpr uint32_t kNodeTeam = 1;
 
+  static constexpr uint32_t kNoSlot = UINT32_MAX;
+  // Where a PE's memory is mapped, among those of this node.
+  uint32_t slot_of(uint32_t pe) const {
+    if (pe < all_near_) [[likely]]
+      return pe;
+    return slots_ != nullptr && pe < size_ ? slots_[pe] : kNoSlot;
+  }
+
   Group(job::Member& member, const GroupOptions& options, std::vector<uint32_t> ranks,
         std::unique_ptr<Mapped> mapped);
 
   Status is_there() override;
   bool has_been_left();
   Control& control_of(uint32_t pe) const {
-    return *reinterpret_cast<Control*>(memory_.peers + pe * memory_.stride);
+    return *reinterpret_cast<Control*>(memory_.peers + slot_of(pe) * memory_.stride);
   }
+  std::unique_ptr<Team> make_team(uint32_t id, const PeSet& set, uint32_t index) const;
+  PeSet node_set() const;
+  std::optional<FarPlace> far_place(const void* symmetric, uint64_t bytes, uint32_t pe) const;
+  Status told_of(Status status, uint32_t pe) const;
+  Status put_far(void* dest, const void* source, uint64_t bytes, uint32_t pe);
+  Status get_far(void* dest, const void* source, uint64_t bytes, uint32_t pe);
+  Status start_get_far(void* dest, const void* source, uint64_t bytes, uint32_t pe,
+                       FarAnswer* answer);
+  Status finish_far(FarAnswer* answer);
+  Status put_signal_far(void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                        uint64_t value, SignalOp op, uint32_t pe);
+  Status quiet_far();
+  Status quiet_far(uint32_t pe);
+  bool has_been_cut_off();
+  Status sync_over_nodes(Team& team, uint64_t number);
   Status sync_in_rounds(Team& team, uint64_t number);
   Status sync_by_count(Team& team, uint64_t number);
   Result<uint32_t> agree_on_team(Team& parent);
@@ -189,6 +267,8 @@ class Group final : private Company {
   const std::unique_ptr<Mapped> mapped_;
   uint32_t me_ = 0;
   uint32_t size_ = 0;
+  uint32_t all_near_ = 0;            // the size; 0: some are on other nodes
+  const uint32_t* slots_ = nullptr;  // by PE, where some are; of these kNoSlot
   bool is_crowded_ = false;  // more PEs on the node than processors, for one of them at least
   Window memory_;            // control and heap
   Window data_;
@@ -197,7 +277,28 @@ class Group final : private Company {
   // When it was noticed that a PE had left, since the clock's beginning.
   static constexpr engine::Duration kNotLeft{-1};
   std::atomic<engine::Duration> left_at_{kNotLeft};
-  std::vector<std::unique_ptr<Team>> teams_;  // by their number; null: none
+  std::atomic<engine::Duration> cut_off_at_{kNotLeft};  // when a connection had broken
+  std::vector<std::unique_ptr<Team>> teams_;            // by their number; null: none
+  FarMemory* const far_;                                // of mapped_; null: all are on this node
+};
+
+// Gets that are on their way at once, from one place or several.
+class Gets {
+ public:
+  explicit Gets(Group& group) : group_(group) {}
+  ~Gets() { (void)group_.finish(&answer_); }
+  Gets(const Gets&) = delete;
+  Gets& operator=(const Gets&) = delete;
+
+  Status add(void* dest, const void* source, uint64_t bytes, uint32_t pe) {
+    return group_.start_get(dest, source, bytes, pe, &answer_);
+  }
+  // Waits for all. The next ones may be added afterwards.
+  Status finish() { return group_.finish(&answer_); }
+
+ private:
+  Group& group_;
+  FarAnswer answer_;
 };
 
 }  // namespace penstock::symm

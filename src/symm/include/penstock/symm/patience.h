@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "penstock/engine.h"
+#include "penstock/symm/far.h"
 
 namespace penstock::symm {
 
@@ -23,6 +24,9 @@ struct WaitSettings {
   // Looks before others may run. Few where there are more PEs than processors: who is waited for
   // needs one.
   uint32_t looks = 0;
+  // Of PEs on other nodes, whose words come only to who receives them; null: there are none.
+  FarMemory* far = nullptr;
+  bool is_alone = false;  // no other PE of the group is on this node
 };
 
 class Patience {
@@ -32,6 +36,7 @@ class Patience {
 
   // Between two looks. Ok: look again.
   Status pause() {
+    if (settings_.far != nullptr) return pause_for_far();
     if (++turns_ <= settings_.looks) {
       relax();
       return {};
@@ -39,7 +44,6 @@ class Patience {
     return let_others_run();
   }
 
- private:
   static void relax() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -47,7 +51,11 @@ class Patience {
     asm volatile("yield");
 #endif
   }
+
+ private:
   Status let_others_run();
+  Status pause_for_far();
+  Status ask();
 
   const WaitSettings& settings_;
   const engine::Time deadline_;

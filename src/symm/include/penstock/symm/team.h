@@ -1,16 +1,29 @@
 // A team: PEs of a group that do things together.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "penstock/symm/control.h"
 #include "penstock/symm/pe_set.h"
 
 namespace penstock::symm {
 
+// How the PEs of a team stand on several nodes.
+struct TeamNodes {
+  std::vector<uint32_t> firsts;  // of each node the PE that comes first in the team
+  uint32_t own = 0;              // this node's place there
+  uint32_t here = 0;             // PEs of the team on this node
+};
+
 // Made and owned by its group; its address stays while it lives. Calls that all of a team make
 // together are made by one thread of each PE at a time.
 class Team {
  public:
-  Team(uint32_t id, const PeSet& set, uint32_t index) : id_(id), set_(set), index_(index) {}
+  // `nodes`: null where all are on one.
+  Team(uint32_t id, const PeSet& set, uint32_t index,
+       std::unique_ptr<const TeamNodes> nodes = nullptr)
+      : id_(id), set_(set), index_(index), nodes_(std::move(nodes)) {}
 
   const PeSet& set() const { return set_; }
   uint32_t size() const { return set_.size; }
@@ -19,6 +32,8 @@ class Team {
     return id_;
   }  // the same on all its PEs; teams without a common PE may share one
 
+  const TeamNodes* nodes() const { return nodes_.get(); }
+
   // The number of the sync that begins now.
   uint64_t next_sync() { return ++syncs_; }
 
@@ -26,6 +41,7 @@ class Team {
   const uint32_t id_;
   const PeSet set_;
   const uint32_t index_;
+  const std::unique_ptr<const TeamNodes> nodes_;
   uint64_t syncs_ = 0;
 };
 

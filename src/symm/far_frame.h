@@ -1,0 +1,70 @@
+// What two PEs of different nodes say to each other, as bytes
+// (docs/formats/symmetric-memory.md).
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <optional>
+
+#include "penstock/symm/far.h"
+
+namespace penstock::symm {
+
+static_assert(std::endian::native == std::endian::little, "frames are written as they are");
+
+enum class FarKind : uint8_t {
+  put = 1,
+  put_row = 2,
+  get = 3,
+  get_row = 4,
+  change = 5,
+  flush = 6,
+  bytes = 7,    // answers get and get_row
+  value = 8,    // answers a change that wants it
+  flushed = 9,  // answers flush
+  bye = 10,
+};
+
+// Before each; `length` bytes follow put, put_row and bytes.
+struct FarFrame {
+  FarKind kind = FarKind::bye;
+  uint8_t segment = 0;
+  uint8_t op = 0;      // of a change
+  uint8_t width = 0;   // of a change's word
+  uint32_t count = 0;  // of a row: elements. Of a change: 1 where an answer is wanted
+  uint64_t offset = 0;
+  uint64_t length = 0;  // of bytes; of a change: operand; of a value: it
+  uint64_t extra = 0;   // of a row: its stride; of a compare_swap: what is expected
+};
+static_assert(sizeof(FarFrame) == 32 && std::is_trivially_copyable_v<FarFrame>);
+
+// What a connection begins with, from the one that made it.
+inline constexpr size_t kFarSecretBytes = 16;
+using FarSecret = std::array<std::byte, kFarSecretBytes>;
+struct FarHello {
+  static constexpr uint64_t kMagic = 0x3176'5241'464e'5350;  // "PSNFARv1"
+  uint64_t magic = kMagic;
+  FarSecret secret{};
+  uint32_t from = 0;
+  uint32_t to = 0;
+};
+static_assert(sizeof(FarHello) == 32 && std::is_trivially_copyable_v<FarHello>);
+
+// And what answers it.
+enum class FarVerdict : uint32_t {
+  welcome = 1,
+  other_way = 2,  // there is, or will be, a connection that the answering PE has made
+  not_here = 3,   // another PE is meant
+};
+struct FarReply {
+  static constexpr uint32_t kMagic = 0x5241'4650;
+  uint32_t magic = kMagic;
+  FarVerdict verdict = FarVerdict::welcome;
+};
+static_assert(sizeof(FarReply) == 8);
+
+// Takes as long whatever differs.
+bool same_secret(const FarSecret& one, const FarSecret& other);
+
+}  // namespace penstock::symm

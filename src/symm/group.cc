@@ -66,13 +66,18 @@ Fault Group::fault_of(const void* symmetric, uint64_t bytes, uint32_t pe) const 
   return begins ? Fault::beyond_its_end : Fault::not_symmetric;
 }
 
-std::optional<uint32_t> Group::first_gone() const {
+std::optional<uint32_t> Group::first_ended() const {
   for (const job::End& end : member_.ends()) {
     const uint32_t pe = index_among(ranks_, end.rank);
     if (pe < size_ && ranks_[pe] == end.rank) return pe;
   }
-  if (far_ != nullptr && far_->broken()) return far_->broken();
-  if (left_at_.load(std::memory_order_relaxed) == kNotLeft) return std::nullopt;
+  return far_ != nullptr ? far_->broken() : std::nullopt;
+}
+
+std::optional<uint32_t> Group::first_gone() const {
+  if (const auto ended = first_ended()) return ended;
+  // Whom it reaches by loads and stores is missed only later.
+  if (far_ == nullptr && left_at_.load(std::memory_order_relaxed) == kNotLeft) return std::nullopt;
   for (uint32_t pe = 0; pe < size_; ++pe) {
     if (member_.has_ended(ranks_[pe])) return pe;
   }
@@ -84,7 +89,7 @@ Status Group::is_there() {
     return Code::peer_gone;
   if (member_.trouble().load(std::memory_order_acquire) == 0)
     return has_been_cut_off() ? Status(Code::peer_gone) : Status();
-  if (first_gone()) return Code::peer_gone;
+  if (first_ended()) return Code::peer_gone;
   for (const job::End& end : member_.ends()) {
     if (end.how == job::How::aborted) return Code::cancelled;
   }

@@ -58,7 +58,8 @@ void one_leaves_in_between(const Pe& pe) {
   const auto begin = steady_clock::now();
   CHECK(pe.group.sync(pe.group.world()).code() == Code::peer_gone);
   CHECK(pe.group.first_gone() == 0);
-  CHECK(steady_clock::now() - begin >= std::chrono::seconds(9));
+  // What a near one has stored may be on its way still; one that is far is not there any more.
+  CHECK(!pe.group.is_near(0) || steady_clock::now() - begin >= std::chrono::seconds(9));
 }
 
 void a_deadline_ends_a_wait(const Pe& pe) {

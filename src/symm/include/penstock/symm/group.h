@@ -238,6 +238,7 @@ class Group final : private Company {
 
   Status is_there() override;
   bool has_been_left();
+  std::optional<uint32_t> first_ended() const;
   Control& control_of(uint32_t pe) const {
     return *reinterpret_cast<Control*>(memory_.peers + slot_of(pe) * memory_.stride);
   }

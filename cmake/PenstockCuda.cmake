@@ -26,10 +26,8 @@ if(NOT PENSTOCK_HAS_CUDA)
   message(STATUS "GPU parts are left out: no nvcc 12.2 or newer (or PENSTOCK_CUDA is OFF)")
 endif()
 
-# penstock_kernels(TARGET SOURCE) compiles kernels for the GPUs that there are, and for later ones
-# by PTX, into a fat binary that image.cc of the target takes in.
-function(penstock_kernels target source)
-  set(image ${CMAKE_CURRENT_BINARY_DIR}/kernels.fatbin)
+# Compiles kernels for the GPUs that there are, and for later ones by PTX, into a fat binary.
+function(penstock_fat_binary image source)
   add_custom_command(OUTPUT ${image}
     COMMAND ${PENSTOCK_NVCC} -fatbin -std=c++20 -O3 --compress-mode=size
       -gencode arch=compute_80,code=sm_80
@@ -44,9 +42,32 @@ function(penstock_kernels target source)
     DEPFILE ${image}.d
     COMMENT "Compiling kernels ${source}"
     VERBATIM)
+endfunction()
+
+# penstock_kernels(TARGET SOURCE): a fat binary that image.cc of the target takes in.
+function(penstock_kernels target source)
+  set(image ${CMAKE_CURRENT_BINARY_DIR}/kernels.fatbin)
+  penstock_fat_binary(${image} ${source})
   set_source_files_properties(image.cc PROPERTIES
     OBJECT_DEPENDS ${image}
     COMPILE_DEFINITIONS "PENSTOCK_KERNELS=\"${image}\"")
+endfunction()
+
+# penstock_kernel_images(TAKER SOURCE...): a fat binary of each, which TAKER, a source of the same
+# directory, takes in; in TAKER the file NAME.cu is PENSTOCK_KERNELS_NAME.
+function(penstock_kernel_images taker)
+  set(images)
+  set(definitions)
+  foreach(source ${ARGN})
+    cmake_path(GET source STEM name)
+    set(image ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
+    penstock_fat_binary(${image} ${source})
+    list(APPEND images ${image})
+    list(APPEND definitions "PENSTOCK_KERNELS_${name}=\"${image}\"")
+  endforeach()
+  set_source_files_properties(${taker} PROPERTIES
+    OBJECT_DEPENDS "${images}"
+    COMPILE_DEFINITIONS "${definitions}")
 endfunction()
 
 # penstock_cuda_program(NAME

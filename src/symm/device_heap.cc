@@ -165,6 +165,8 @@ Status DeviceHeap::tell_of(const Team& team) {
   static constexpr device::SymmTeamControl kNothing{};
   auto* const control = reinterpret_cast<SymmControl*>(memory_.own);
   TRY(device_.copy(&control->teams[team.id()], &kNothing, sizeof kNothing, device_.own_stream()));
+  TRY(device_.fill_zeros(&control->grids[team.id()], sizeof(device::SymmGridControl),
+                         device_.own_stream()));
   TRY(device_.copy(&state_.teams[team.id()], &facts, sizeof facts, device_.own_stream()));
   return device_.synchronize(device_.own_stream());
 }

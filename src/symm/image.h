@@ -1,9 +1,15 @@
 // The compiled kernels, which are a part of this library.
 #pragma once
 
+#include <cstdint>
+
 namespace penstock::symm {
 
 // For gpu::SymmetricDevice::load_kernels(); lives for ever. Null in a build without CUDA.
 const void* kernel_image();
+
+// The same of collectives/, a file each.
+enum class CollectiveImage : uint8_t { bytes, sum, prod, min, max, bits };
+const void* collective_image(CollectiveImage which);
 
 }  // namespace penstock::symm

@@ -129,12 +129,44 @@ void kernels_hear_of_an_end(const Pe& pe) {
   CHECK(pe.group.sync(pe.group.world()).code() == Code::peer_gone);
 }
 
+// The same of collective operations, by whatever way they go; and what they refuse.
+void operations_hear_of_an_end(const Pe& pe) {
+  const OnDevice on = begin(pe);
+  auto made = DeviceStreams::make(*on.heap);
+  CHECK(made);
+  DeviceCollectives& operations = (*made)->collectives();
+  constexpr uint64_t kCount = 1 << 18;
+  auto* const source = on.allocate<float>(kCount);
+  auto* const dest = on.allocate<float>(kCount * pe.size());
+  const Team& world = pe.group.world();
+  constexpr DeviceCollectives::Reduction kSum = {Combine::sum, Element::f32};
+  CHECK(operations.broadcast(world, dest, source, 4, pe.size(), nullptr).code() ==
+        Code::invalid_argument);
+  CHECK(operations.fcollect(world, dest, &made, 4, nullptr).code() == Code::invalid_argument);
+  CHECK(operations.fcollect(world, dest, source, ~uint64_t{0}, nullptr).code() ==
+        Code::invalid_argument);
+  CHECK(operations.reduce(world, kSum, reinterpret_cast<char*>(dest) + 1, source, 1, nullptr)
+            .code() == Code::invalid_argument);
+  CHECK(
+      operations.reduce(world, {Combine::bit_or, Element::f16}, dest, source, 1, nullptr).code() ==
+      Code::invalid_argument);
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+  if (pe.me() == pe.size() - 1) std::_Exit(7);
+  CHECK(operations.reduce(world, kSum, dest, source, 1, nullptr).ok());
+  CHECK(operations.reduce(world, kSum, dest, source, kCount, nullptr).ok());
+  CHECK(operations.broadcast(world, dest, source, kCount, 0, nullptr).ok());
+  CHECK(operations.alltoall(world, dest, source, 8, nullptr).ok());
+  CHECK(on.device->synchronize(nullptr).ok());
+  CHECK((*made)->failure() == device::kSymmPeerGone);
+}
+
 }  // namespace
 
 const Named kDeviceScenarios[] = {
     {"device_bytes", bytes_between_devices},
     {"device_streams", streams_meet},
     {"device_end", kernels_hear_of_an_end},
+    {"device_collective_end", operations_hear_of_an_end},
     {nullptr, nullptr},
 };
 

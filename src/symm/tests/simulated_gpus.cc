@@ -17,6 +17,8 @@ constexpr uint64_t kUnit = sizeof(device::SymmUnit);
 
 struct EndOfLane {};
 
+thread_local uint32_t block_of_lane = 0;
+
 uintptr_t number(const void* at) {
   return reinterpret_cast<uintptr_t>(at);
 }
@@ -35,7 +37,7 @@ struct SimulatedGpus::Gpu {
   std::vector<device::SymmTeam> teams;
   device::SymmReport report = {};
   std::vector<Pending> pending;  // the oldest first
-  // Of votes: by scope (all warps share one entry of each) and warp.
+  // Of votes: by scope, and the number of the warp or block.
   struct Vote {
     uint32_t come = 0;
     bool all = true;
@@ -97,7 +99,7 @@ class SimulatedGpus::Player final : public device::HostLane {
   }
   uint32_t rank(device::Scope scope) override {
     if (scope == device::Scope::thread) return 0;
-    return scope == device::Scope::warp ? lane_.rank % device::kSymmLanes : lane_.rank;
+    return lane_.rank % (scope == device::Scope::warp ? device::kSymmLanes : gpus_.shape_.lanes);
   }
   uint32_t size(device::Scope scope) override {
     if (scope == device::Scope::thread) return 1;
@@ -133,10 +135,11 @@ class SimulatedGpus::Player final : public device::HostLane {
 };
 
 SimulatedGpus::SimulatedGpus(uint64_t seed, SimulatedShape shape) : random_(seed), shape_(shape) {
-  ASSERT(shape.lanes % device::kSymmLanes == 0 && shape.lanes <= 64);
+  ASSERT(shape.lanes % device::kSymmLanes == 0 && shape.lanes * shape.blocks <= 64);
   const auto pes = static_cast<size_t>(shape.pes);
-  space_.resize(kHeapBytes * pes + kUnit);
-  base_ = space_.data() + (kUnit - number(space_.data()) % kUnit) % kUnit;
+  space_.reset(static_cast<char*>(std::calloc(kHeapBytes * pes + kUnit, 1)));
+  ASSERT(space_ != nullptr);
+  base_ = space_.get() + (kUnit - number(space_.get()) % kUnit) % kUnit;
   for (size_t pe = 0; pe < pes; ++pe) {
     auto gpu = std::make_unique<Gpu>();
     gpu->teams.resize(device::kSymmTeamsMax);
@@ -159,6 +162,10 @@ SimulatedGpus::SimulatedGpus(uint64_t seed, SimulatedShape shape) : random_(seed
 }
 
 SimulatedGpus::~SimulatedGpus() = default;
+
+uint32_t SimulatedGpus::block() {
+  return block_of_lane;
+}
 
 const device::SymmState& SimulatedGpus::state(int pe) const {
   return gpus_[static_cast<size_t>(pe)]->state;
@@ -262,7 +269,7 @@ bool SimulatedGpus::run(const std::vector<int>& pes, const std::function<void(in
   stuck_ = false;
   slow_ = static_cast<int>(below(static_cast<uint32_t>(shape_.pes) + 1));
   for (const int pe : pes) {
-    for (uint32_t rank = 0; rank < shape_.lanes; ++rank) {
+    for (uint32_t rank = 0; rank < shape_.lanes * shape_.blocks; ++rank) {
       auto lane = std::make_unique<Lane>();
       lane->gpus = this;
       lane->gpu = gpus_[static_cast<size_t>(pe)].get();
@@ -281,6 +288,7 @@ bool SimulatedGpus::run(const std::vector<int>& pes, const std::function<void(in
       }
       Player player(*one);
       device::host_lane = &player;
+      block_of_lane = one->rank / shape_.lanes;
       try {
         kernel(pe);
       } catch (const EndOfLane&) {
@@ -409,10 +417,8 @@ void SimulatedGpus::meet(Lane& lane, device::Scope scope) {
   uint64_t company = 0;
   for (const auto& one : lanes_) {
     if (one->gpu != lane.gpu) continue;
-    if (scope == device::Scope::warp &&
-        one->rank / device::kSymmLanes != lane.rank / device::kSymmLanes) {
-      continue;
-    }
+    const uint32_t together = scope == device::Scope::warp ? device::kSymmLanes : shape_.lanes;
+    if (one->rank / together != lane.rank / together) continue;
     company |= uint64_t{1} << one->rank;
     one->forget();
     one->may_run = true;
@@ -424,11 +430,11 @@ void SimulatedGpus::meet(Lane& lane, device::Scope scope) {
 
 bool SimulatedGpus::all(Lane& lane, device::Scope scope, bool vote) {
   pass_on(lane);
-  const uint32_t warp = scope == device::Scope::warp ? lane.rank / device::kSymmLanes : 0;
-  Gpu::Vote& votes = lane.gpu->votes[{static_cast<int>(scope), warp}];
+  const uint32_t together = scope == device::Scope::warp ? device::kSymmLanes : shape_.lanes;
+  Gpu::Vote& votes = lane.gpu->votes[{static_cast<int>(scope), lane.rank / together}];
   votes.all = votes.all && vote;
   const uint64_t round = votes.round;
-  if (++votes.come < (scope == device::Scope::warp ? device::kSymmLanes : shape_.lanes)) {
+  if (++votes.come < together) {
     while (votes.round == round) {
       lane.may_run = false;
       pass_on(lane);

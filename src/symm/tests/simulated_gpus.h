@@ -1,5 +1,5 @@
-// GPUs that run device code in threads, for tests: one block on each, whose stores become visible
-// late and out of order, and whose weak loads may give what was there before.
+// GPUs that run device code in threads, for tests: a few blocks on each, whose stores become
+// visible late and out of order, and whose weak loads may give what was there before.
 //
 // What CUDA's memory model allows is made to happen where it is cheap to do so:
 // - A store waits in a buffer of its GPU. It leaves at a random time, in any order but behind an
@@ -17,6 +17,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,12 +30,13 @@ namespace penstock::symm {
 
 struct SimulatedShape {
   int pes = 2;
-  uint32_t lanes = 8;  // of a block; a multiple of those of a warp
+  uint32_t lanes = 8;   // of a block; a multiple of those of a warp
+  uint32_t blocks = 1;  // of each kernel, which run at the same time
 };
 
 class SimulatedGpus {
  public:
-  static constexpr uint64_t kHeapBytes = uint64_t{8} << 20;
+  static constexpr uint64_t kHeapBytes = uint64_t{32} << 20;
 
   SimulatedGpus(uint64_t seed, SimulatedShape shape);
   ~SimulatedGpus();
@@ -45,6 +47,9 @@ class SimulatedGpus {
   // stored is then visible. False: nobody could go on, or it took forever.
   bool run(const std::function<void(int pe)>& kernel);
   bool run(const std::vector<int>& pes, const std::function<void(int pe)>& kernel);
+
+  // Of the calling lane, in a kernel.
+  static uint32_t block();
 
   const device::SymmState& state(int pe) const;
   // Symmetric memory behind the control words, at the same place in each heap.
@@ -86,7 +91,10 @@ class SimulatedGpus {
 
   std::mt19937_64 random_;
   SimulatedShape shape_;
-  std::vector<char> space_;
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<char, Free> space_;  // of which pages are there once they are touched
   char* base_ = nullptr;
   uint32_t trouble_ = 0;
   std::vector<std::unique_ptr<Gpu>> gpus_;

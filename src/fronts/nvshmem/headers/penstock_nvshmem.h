@@ -6,10 +6,8 @@
 // on what has not come.
 #pragma once
 
+#include "penstock_device/symm/narrow_floats.h"
 #include "penstock_device_symm.h"
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 // Filled by the library, through the driver, once the program has chosen its device. One for each
 // translation unit, or for all that are linked with one another as relocatable code. A template, as
@@ -54,24 +52,6 @@ PenstockSymmUnit penstock_symm_this_unit;
 #endif
 
 namespace penstock {
-namespace device {
-
-// Sums of narrow numbers are made in float, and rounded once.
-template <>
-struct Combined<__half> {
-  using type = float;
-  static PENSTOCK_DEVICE float widen(__half value) { return __half2float(value); }
-  static PENSTOCK_DEVICE __half narrow(float value) { return __float2half_rn(value); }
-};
-template <>
-struct Combined<__nv_bfloat16> {
-  using type = float;
-  static PENSTOCK_DEVICE float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
-  static PENSTOCK_DEVICE __nv_bfloat16 narrow(float value) { return __float2bfloat16_rn(value); }
-};
-
-}  // namespace device
-
 namespace nvshmem {
 
 using device::Scope;

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "penstock/symm/device_collectives.h"
 #include "penstock/symm/device_heap.h"
 
 namespace penstock::symm {
@@ -76,6 +77,8 @@ class DeviceStreams {
   // them.
   Status wait(const WordsToWaitFor& words, Stream stream);
 
+  DeviceCollectives& collectives() { return *collectives_; }
+
   // What a kernel has reported; none: nothing.
   device::SymmFailure failure() const;
 
@@ -88,6 +91,7 @@ class DeviceStreams {
   DeviceHeap& heap_;
   // By the team's number. Empty: none was prepared.
   std::array<std::unique_ptr<gpu::PreparedLaunch>, device::kSymmTeamsMax> barriers_;
+  std::unique_ptr<DeviceCollectives> collectives_;
 };
 
 }  // namespace penstock::symm

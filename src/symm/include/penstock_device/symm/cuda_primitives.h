@@ -79,6 +79,22 @@ PENSTOCK_DEVICE SymmUnit load_system(const SymmUnit* from) {
   return out;
 }
 
+// Each word of a pair is whole; the second may be newer than the first, and the other way round.
+PENSTOCK_DEVICE SymmPair load_system(const SymmPair* from) {
+  SymmPair out;
+  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(out.word[0]), "=l"(out.word[1])
+               : "l"(from)
+               : "memory");
+  return out;
+}
+PENSTOCK_DEVICE void store_system(SymmPair* to, SymmPair value) {
+  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};"
+               :
+               : "l"(to), "l"(value.word[0]), "l"(value.word[1])
+               : "memory");
+}
+
 // Words that change at once for every processor that has access.
 #define PENSTOCK_SYSTEM_ATOMIC(NAME, WORD, OPERATION, REGISTER)        \
   PENSTOCK_DEVICE WORD fetch_##NAME##_system(WORD* at, WORD value) {   \

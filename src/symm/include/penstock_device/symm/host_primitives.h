@@ -51,6 +51,11 @@ inline SymmUnit load_system(const SymmUnit* from) {
   for (int i = 0; i < 4; ++i) out.word[i] = load_system(&from->word[i]);
   return out;
 }
+inline SymmPair load_system(const SymmPair* from) {
+  SymmPair out;
+  for (int i = 1; i >= 0; --i) out.word[i] = load_system(&from->word[i]);
+  return out;
+}
 template <class T>
 T load_acquire(const T* from) {
   return static_cast<T>(host_lane->load_word(from, sizeof(T), true));
@@ -58,6 +63,10 @@ T load_acquire(const T* from) {
 template <class T>
 void store_system(T* to, T value) {
   host_lane->store_word(to, value, sizeof(T));
+}
+
+inline void store_system(SymmPair* to, SymmPair value) {
+  for (int i = 0; i < 2; ++i) store_system(&to->word[i], value.word[i]);
 }
 
 template <class T>

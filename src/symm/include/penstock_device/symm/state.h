@@ -33,9 +33,33 @@ struct SymmTeamControl {
   SymmFlag arrived_on_streams[kSymmNearMax];
 };
 
+// Two words, moved by one instruction, of which each one is whole, but not both together.
+struct alignas(16) SymmPair {
+  uint64_t word[2];
+};
+
+// What kernels of several blocks wait with (grid.h): a block waits for the others' block of the
+// same number only.
+constexpr uint32_t kSymmGridBlocks = 32;
+// Blocks that exchange marked words, and pairs of words that come to each of them at a time.
+constexpr uint32_t kSymmMarkedBlocks = 8;
+constexpr uint32_t kSymmMarkedPairs = 512;
+
+// A PE's part in what a team does by such kernels.
+struct alignas(64) SymmGridControl {
+  // By block and the writer's index, who counts it up: how far that one has come.
+  uint64_t arrived[kSymmGridBlocks][kSymmNearMax];
+  // Of its owner, by block: how far it has come itself; what it has exchanged by marked words.
+  uint64_t steps[kSymmGridBlocks];
+  uint64_t exchanges[kSymmMarkedBlocks];
+  // Two, which take turns; written by the others, each of which has an equal part.
+  SymmPair marked[kSymmMarkedBlocks][2][kSymmMarkedPairs];
+};
+
 // The beginning of each PE's heap on a GPU.
 struct SymmControl {
   SymmTeamControl teams[kSymmTeamsMax];
+  SymmGridControl grids[kSymmTeamsMax];
 };
 
 // A team as this PE sees it; in memory of its own, not in the heap. PE numbers are of the world.

@@ -54,9 +54,9 @@ uint64_t reach_of(int64_t stride, const StridedElements& strides) {
 Outcome<std::unique_ptr<DeviceStreams>> DeviceStreams::make(DeviceHeap& heap) {
   const void* const image = kernel_image();
   if (image == nullptr) return Failure{Code::not_supported, "this build has no CUDA parts"};
-  TRY(heap.device().load_kernels(image, kKernelNames));
+  TRY(heap.device().load_kernels(image, kKernels));
   std::unique_ptr<DeviceStreams> made(new DeviceStreams(heap));
-  TRY_ASSIGN(made->collectives_, DeviceCollectives::make(heap, kKernelNames.size()));
+  TRY_ASSIGN(made->collectives_, DeviceCollectives::make(heap, kKernels.size()));
   return made;
 }
 

@@ -6,6 +6,7 @@ import argparse
 import pathlib
 
 import definitions
+import definitions_collectives
 import headers
 import programs
 import trampoline
@@ -18,6 +19,7 @@ def files(vendor):
     for name in headers.OTHERS:
         yield "include/" + name, headers.other(name)
     yield from definitions.files()
+    yield "definitions_collectives.cc", definitions_collectives.source()
     yield from programs.files()
     yield from trampoline.files()
 

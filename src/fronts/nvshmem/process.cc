@@ -73,6 +73,8 @@ OnDevice& on_device(const char* call) {
     if (!made) fault(call, made.error().message);
     own.on_device = std::move(*made);
     if (const Status told = tell_units(*own.on_device->heap); !told.ok()) fault_status(call, told);
+    // Nobody's kernels write to words of teams that another PE is still making.
+    if (const Status met = all.sync(all.world()); !met.ok()) fault_status(call, met);
     current_device.store(own.on_device.get(), std::memory_order_release);
     own.on_device->watch = std::make_unique<KernelWatch>(own.on_device->heap->state().failure,
                                                          [] { check_kernels("nvshmem"); });

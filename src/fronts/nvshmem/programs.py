@@ -10,6 +10,9 @@ BITS = {"block8": "uint8_t", "block16": "uint16_t", "block32": "uint32_t", "bloc
         "block128": "Bits128", "memory": "uint8_t"}
 
 
+COLLECTIVES = {"broadcast", "fcollect", "alltoall", "reduce", "reducescatter"}
+
+
 def kind(function):
     return BITS.get(function.element) or table.TYPES[function.element]
 
@@ -80,6 +83,35 @@ const Part every_host_{part} = {{"{part}", tried, {len(chosen)}}};
 """
 
 
+def collective_line(function):
+    does, _, combine = function.operation.call.partition("<")
+    by_host = "nvshmem_" + function.name.removeprefix("nvshmemx_").removesuffix("_on_stream")
+    type_name = "void" if function.element == "memory" else kind(function)
+    if combine:
+        combine = function.operation.name.split("_")[1]
+        return f"    TRY_REDUCTION({does}, {function.name}, {by_host}, {type_name}, {combine}),"
+    size = 1 if type_name == "void" else f"sizeof({type_name})"
+    end = f"{function.name}, {by_host}, {type_name}, {size}),"
+    return f"    TRY_BROADCAST({end}" if does == "broadcast" else f"    TRY_COLLECT({does}, {end}"
+
+
+def collectives_source():
+    """Every collective operation on streams, and its sister that returns when it is complete."""
+    lines = [collective_line(function) for function in functions.all_functions()
+             if function.scope == "stream" and function.operation
+             and function.operation.call.partition("<")[0] in COLLECTIVES]
+    text = "\n".join(lines)
+    return f"""\
+// Made from src/fronts/nvshmem/table.py.
+#include "stream_collectives.h"
+
+const TriedCollective tried_collectives[] = {{
+{text}
+}};
+const int tried_collectives_count = {len(lines)};
+"""
+
+
 def host_source():
     """Takes the address of every host function, so that each has to be declared."""
     chosen = [function for function in functions.all_functions() if "host" in function.by]
@@ -107,5 +139,6 @@ def files():
     for part in PARTS:
         yield f"every_{part}.cu", device_source(part)
         yield f"every_host_{part}.cc", trials_source(part)
+    yield "every_stream_collective.cu", collectives_source()
     yield "every_host_function.c", host_source()
     yield "every_host_function.cc", host_source()

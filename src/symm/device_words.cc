@@ -10,8 +10,8 @@
 namespace penstock::symm {
 namespace {
 
-static_assert(static_cast<int>(Change::bit_xor) == static_cast<int>(device::ChangeBy::bit_xor) &&
-                  static_cast<int>(Change::add) == static_cast<int>(device::ChangeBy::add),
+static_assert(static_cast<int>(ChangeBy::bit_xor) == static_cast<int>(device::ChangeBy::bit_xor) &&
+                  static_cast<int>(ChangeBy::add) == static_cast<int>(device::ChangeBy::add),
               "one list, in two places");
 
 // Looks at a word before the driver is asked what became of the work: some hundred microseconds,

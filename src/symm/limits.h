@@ -15,8 +15,8 @@ inline constexpr uint64_t kGranule = uint64_t{2} << 20;
 // Addresses that the windows of all PEs may take: half of what a process has.
 inline constexpr uint64_t kWindowsBytesMax = uint64_t{1} << 46;
 
-// Addresses behind the heap of a GPU, for memory that the program itself has made: more than one GPU
-// has.
+// Addresses behind the heap of a GPU, for memory that the program itself has made: more than one
+// GPU has.
 inline constexpr uint64_t kAdoptedBytesMax = uint64_t{256} << 30;
 
 // Of a heap where nobody says more: the machine's memory divided by the PEs of the node, at least

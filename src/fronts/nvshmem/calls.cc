@@ -17,13 +17,6 @@ void check(const char* call, Status done, const Touched& touched) {
     fault_at(call, done, touched.address, touched.bytes, static_cast<uint32_t>(touched.pe));
 }
 
-uint64_t bytes_of(const char* call, Elements elements) {
-  uint64_t bytes = 0;
-  if (__builtin_mul_overflow(elements.count, elements.bytes, &bytes))
-    fault(call, fmt::format("{} elements of {} bytes", elements.count, elements.bytes));
-  return bytes;
-}
-
 void check_aligned(const char* call, const void* address, uint32_t bytes) {
   if (reinterpret_cast<uintptr_t>(address) % bytes != 0) [[unlikely]]
     fault(call, fmt::format("address {}: a word of {} bytes stands at a multiple of them", address,
@@ -45,6 +38,13 @@ symm::StridedElements strides_of(const char* call, Steps steps, Elements element
 }
 
 }  // namespace
+
+uint64_t bytes_of(const char* call, Elements elements) {
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(elements.count, elements.bytes, &bytes))
+    fault(call, fmt::format("{} elements of {} bytes", elements.count, elements.bytes));
+  return bytes;
+}
 
 void put_on(const char* call, void* dest, const void* source, Elements elements, int pe,
             engine::DeviceStream stream) {

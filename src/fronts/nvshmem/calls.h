@@ -14,6 +14,8 @@ struct Elements {
   size_t count;
   uint32_t bytes;  // of each
 };
+// Faults where they are more than there are addresses.
+uint64_t bytes_of(const char* call, Elements elements);
 
 // Strides count elements.
 struct Steps {

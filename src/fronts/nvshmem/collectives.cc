@@ -53,7 +53,7 @@ class Collective {
   int end(Status started) const {
     if (!started.ok()) [[unlikely]]
       fault_status(call_, started);
-    if (where_.is_awaited) wait_for(call_, where_.stream);
+    if (where_.is_awaited) finish_own(call_);
     check_kernels(call_);
     return 0;
   }

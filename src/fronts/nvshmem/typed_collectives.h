@@ -47,7 +47,7 @@ constexpr symm::Element element_of() {
 
 template <class T>
 Buffers in_bytes(const char* call, T* dest, const T* source, size_t nelems) {
-  return {dest, source, bytes_of<T>(call, nelems)};
+  return {dest, source, bytes_of(call, elements<T>(nelems))};
 }
 
 // ---- on the program's streams ----

@@ -8,7 +8,7 @@ namespace penstock::nvshmem {
 // ---- atomic operations: done after nvshmem_quiet(), or when they return the old value ----
 
 template <class T>
-symm::ChangeOfWord change_of(symm::Change by, T value, T expected = T{}) {
+symm::ChangeOfWord change_of(symm::ChangeBy by, T value, T expected = T{}) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "words that change at once");
   return {by, sizeof(T), bits_of(value), bits_of(expected)};
 }
@@ -24,22 +24,22 @@ void atomic_set(const char* call, T* dest, T value, int pe) {
 }
 template <class T>
 T atomic_swap(const char* call, T* dest, T value, int pe) {
-  return from_bits<T>(fetch_word(call, dest, change_of(symm::Change::swap, value), pe));
+  return from_bits<T>(fetch_word(call, dest, change_of(symm::ChangeBy::swap, value), pe));
 }
 template <class T>
 T atomic_compare_swap(const char* call, T* dest, T cond, T value, int pe) {
   return from_bits<T>(
-      fetch_word(call, dest, change_of(symm::Change::compare_swap, value, cond), pe));
+      fetch_word(call, dest, change_of(symm::ChangeBy::compare_swap, value, cond), pe));
 }
 
-#define PENSTOCK_NVSHMEM_ATOMIC(NAME, CHANGE)                                                \
-  template <class T>                                                                         \
-  T atomic_fetch_##NAME(const char* call, T* dest, T value, int pe) {                        \
-    return from_bits<T>(fetch_word(call, dest, change_of(symm::Change::CHANGE, value), pe)); \
-  }                                                                                          \
-  template <class T>                                                                         \
-  void atomic_##NAME(const char* call, T* dest, T value, int pe) {                           \
-    change_word(call, dest, change_of(symm::Change::CHANGE, value), pe);                     \
+#define PENSTOCK_NVSHMEM_ATOMIC(NAME, CHANGE)                                                  \
+  template <class T>                                                                           \
+  T atomic_fetch_##NAME(const char* call, T* dest, T value, int pe) {                          \
+    return from_bits<T>(fetch_word(call, dest, change_of(symm::ChangeBy::CHANGE, value), pe)); \
+  }                                                                                            \
+  template <class T>                                                                           \
+  void atomic_##NAME(const char* call, T* dest, T value, int pe) {                             \
+    change_word(call, dest, change_of(symm::ChangeBy::CHANGE, value), pe);                     \
   }
 PENSTOCK_NVSHMEM_ATOMIC(add, add)
 PENSTOCK_NVSHMEM_ATOMIC(and, bit_and)

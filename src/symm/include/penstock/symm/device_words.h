@@ -8,10 +8,10 @@
 namespace penstock::symm {
 
 // How a word changes at once.
-enum class Change : uint8_t { swap, compare_swap, add, bit_and, bit_or, bit_xor };
+enum class ChangeBy : uint8_t { swap, compare_swap, add, bit_and, bit_or, bit_xor };
 
 struct ChangeOfWord {
-  Change by;
+  ChangeBy by;
   uint32_t bytes;     // 4 or 8; the word is aligned to it
   uint64_t value;     // bits of the operand
   uint64_t expected;  // of compare_swap

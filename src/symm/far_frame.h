@@ -56,6 +56,7 @@ enum class FarVerdict : uint32_t {
   welcome = 1,
   other_way = 2,  // there is, or will be, a connection that the answering PE has made
   not_here = 3,   // another PE is meant
+  begin = 4,      // from the one that made it, after welcome: it has not given up meanwhile
 };
 struct FarReply {
   static constexpr uint32_t kMagic = 0x5241'4650;

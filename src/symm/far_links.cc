@@ -106,6 +106,12 @@ void FarTcp::hear_reply(uint32_t pe) {
   if (peer.replied < sizeof peer.reply) return;
   if (peer.reply.magic == FarReply::kMagic) {
     if (peer.reply.verdict == FarVerdict::welcome) {
+      FarReply begin;
+      begin.verdict = FarVerdict::begin;
+      if (::send(peer.socket.get(), &begin, sizeof begin, MSG_NOSIGNAL) !=
+          static_cast<ssize_t>(sizeof begin)) {
+        return attempt(pe);
+      }
       UniqueFd socket = std::move(peer.socket);
       return open(pe, std::move(socket));
     }
@@ -145,7 +151,12 @@ void FarTcp::accept_strangers() {
       return watch(EPOLL_CTL_MOD, options_.listener.socket.get(), 0, kListener);
     }
     // The longest silent one makes room.
-    if (strangers_.size() >= limits::kFarStrangers) forget_stranger(0);
+    if (strangers_.size() >= limits::kFarStrangers) {
+      const auto silent = std::find_if(strangers_.begin(), strangers_.end(),
+                                       [](const Stranger& each) { return !each.is_welcome; });
+      if (silent != strangers_.end())
+        forget_stranger(static_cast<size_t>(silent - strangers_.begin()));
+    }
     strangers_.emplace_back();
     strangers_.back().until = options_.clock->now() + limits::kFarHelloTime;
     strangers_.back().socket = std::move(socket);
@@ -176,14 +187,22 @@ void FarTcp::hear_stranger(size_t socket) {
   if (found == strangers_.end()) return;
   const auto index = static_cast<size_t>(found - strangers_.begin());
   Stranger& stranger = *found;
+  auto* const to = stranger.is_welcome ? reinterpret_cast<std::byte*>(&stranger.begin)
+                                       : reinterpret_cast<std::byte*>(&stranger.hello);
+  const size_t bytes = stranger.is_welcome ? sizeof stranger.begin : sizeof stranger.hello;
   const ssize_t got =
-      ::recv(stranger.socket.get(), reinterpret_cast<std::byte*>(&stranger.hello) + stranger.got,
-             sizeof stranger.hello - stranger.got, MSG_DONTWAIT);
+      ::recv(stranger.socket.get(), to + stranger.got, bytes - stranger.got, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return forget_stranger(index);
   stranger.got += static_cast<uint32_t>(got);
-  if (stranger.got < sizeof stranger.hello) return;
-  const FarHello hello = stranger.hello;
+  if (stranger.got < bytes) return;
+  stranger.got = 0;
+  return stranger.is_welcome ? begin_with_stranger(index) : answer_stranger(index);
+}
+
+void FarTcp::answer_stranger(size_t index) {
+  Stranger& stranger = strangers_[index];
+  const FarHello& hello = stranger.hello;
   if (hello.magic != FarHello::kMagic || !same_secret(hello.secret, options_.secret) ||
       hello.from >= peers_.size() || !options_.pes[hello.from] ||
       peers_[hello.from].state == State::gone) {
@@ -194,10 +213,27 @@ void FarTcp::hear_stranger(size_t socket) {
   const bool is_told = ::send(stranger.socket.get(), &reply, sizeof reply, MSG_NOSIGNAL) ==
                        static_cast<ssize_t>(sizeof reply);
   if (!is_told || reply.verdict != FarVerdict::welcome) return forget_stranger(index);
+  stranger.is_welcome = true;
+  stranger.until = options_.clock->now() + limits::kFarConnect;
+  Peer& peer = peers_[hello.from];
+  if (peer.state == State::unused) return;
+  drop_attempt(hello.from);
+  peer.attempt_until = options_.clock->now() + limits::kFarHelloTime;
+}
+
+// It has heard that it is welcome, and waits for frames: what is sent now is not lost.
+void FarTcp::begin_with_stranger(size_t index) {
+  Stranger& stranger = strangers_[index];
+  const uint32_t pe = stranger.hello.from;
+  const State state = peers_[pe].state;
+  if (stranger.begin.magic != FarReply::kMagic || stranger.begin.verdict != FarVerdict::begin ||
+      state == State::open || state == State::gone) {
+    return forget_stranger(index);
+  }
   UniqueFd kept = std::move(stranger.socket);
   strangers_.erase(strangers_.begin() + static_cast<ptrdiff_t>(index));
-  drop_attempt(hello.from);
-  open(hello.from, std::move(kept));
+  drop_attempt(pe);
+  open(pe, std::move(kept));
 }
 
 }  // namespace penstock::symm

@@ -187,6 +187,23 @@ void FarStream::change(FarPlace word, const Change& change, FarAnswer* answer) {
   ++answer->awaited;
 }
 
+void FarStream::get_later(FarPlace source, MutableBytes dest) {
+  ASSERT(may_ask() && !dest.empty());
+  queue(frame_of(FarKind::get, source, dest.size()));
+  asked_.push_back({FarKind::bytes, dest, 0, nullptr});
+  ++puts_;
+}
+
+void FarStream::change_later(FarPlace word, const Change& change, void* dest) {
+  ASSERT(may_ask());
+  FarFrame frame = frame_of(word, change);
+  frame.count = 1;
+  queue(frame);
+  asked_.push_back(
+      {FarKind::value, MutableBytes(static_cast<std::byte*>(dest), change.width), 0, nullptr});
+  ++puts_;
+}
+
 void FarStream::flush() {
   if (!wants_flush()) return;
   ASSERT(may_ask());
@@ -331,7 +348,11 @@ Result<uint64_t> FarStream::take(const FarFrame& frame, Bytes after) {
     }
     case FarKind::value:
       TRY(take_answer(frame));
-      asked_.front().waiter->value = frame.length;
+      if (asked_.front().waiter != nullptr) {
+        asked_.front().waiter->value = frame.length;
+      } else {
+        std::memcpy(asked_.front().dest.data(), &frame.length, asked_.front().dest.size());
+      }
       answered();
       return sizeof frame;
     case FarKind::flushed:
@@ -422,10 +443,11 @@ Status FarStream::take_answer(const FarFrame& frame) {
 }
 
 void FarStream::answered() {
-  ASSERT(!asked_.empty() && asked_.front().waiter != nullptr);
-  FarAnswer& answer = *asked_.front().waiter;
-  ASSERT(answer.awaited > 0);
-  --answer.awaited;
+  ASSERT(!asked_.empty());
+  if (FarAnswer* const answer = asked_.front().waiter; answer != nullptr) {
+    ASSERT(answer->awaited > 0);
+    --answer->awaited;
+  }
   asked_.pop_front();
 }
 

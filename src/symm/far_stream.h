@@ -36,7 +36,12 @@ class FarStream {
   void get(FarPlace source, MutableBytes dest, FarAnswer* answer);
   void get_row(FarPlace source, const FarRow& row, MutableBytes packed, FarAnswer* answer);
   void change(FarPlace word, const Change& change, FarAnswer* answer);
+  // The same, where a flush is waited for instead: counted among puts. What was there is written to
+  // `dest`, of the word's width, when it has come.
+  void get_later(FarPlace source, MutableBytes dest);
+  void change_later(FarPlace word, const Change& change, void* dest);
   bool may_ask() const { return asked_.size() < limits::kFarAsked; }
+  size_t asked() const { return asked_.size(); }
   // Nothing is sent after it.
   void say_bye();
 
@@ -71,8 +76,8 @@ class FarStream {
   struct Asked {
     FarKind answer;
     MutableBytes dest;
-    uint64_t number;  // of a flush
-    FarAnswer* waiter;
+    uint64_t number;    // of a flush
+    FarAnswer* waiter;  // null: of a flush, or nobody waits for it alone
   };
 
   void queue(const FarFrame& frame);

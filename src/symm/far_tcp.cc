@@ -51,7 +51,6 @@ FarTcp::~FarTcp() {
 template <class Done>
 void FarTcp::wait_until(Lock& lock, Done&& is_done) {
   ASSERT(lock.owns_lock());
-  ++waits_;
   for (uint32_t idle = 0; !is_done(); ++idle) {
     turns_of_calls_.fetch_add(1, std::memory_order_relaxed);
     if (turn()) idle = 0;
@@ -87,7 +86,12 @@ Result<FarTcp::Peer*> FarTcp::reach(Lock& lock, uint32_t pe) {
 
 Result<FarTcp::Peer*> FarTcp::reach_to_ask(Lock& lock, uint32_t pe) {
   TRY_ASSIGN(Peer* const peer, reach(lock, pe));
-  wait_until(lock, [&] { return peer->state == State::gone || peer->stream->may_ask(); });
+  // Half of them at once: else each further question would go out alone.
+  if (!peer->stream->may_ask()) {
+    wait_until(lock, [&] {
+      return peer->state == State::gone || peer->stream->asked() <= limits::kFarAsked / 2;
+    });
+  }
   if (peer->state == State::gone) return peer->why;
   return peer;
 }
@@ -204,8 +208,27 @@ Status FarTcp::start_change(uint32_t pe, FarPlace word, const Change& change, Fa
   return {};
 }
 
+Status FarTcp::get_later(uint32_t pe, MutableBytes dest, FarPlace source) {
+  Lock lock(mutex_);
+  TRY_ASSIGN(Peer* const peer, reach_to_ask(lock, pe));
+  note_put(pe);
+  peer->stream->get_later(source, dest);
+  gather(pe, true);
+  return {};
+}
+
+Status FarTcp::change_later(uint32_t pe, FarPlace word, const Change& change, void* dest) {
+  Lock lock(mutex_);
+  TRY_ASSIGN(Peer* const peer, reach_to_ask(lock, pe));
+  note_put(pe);
+  peer->stream->change_later(word, change, dest);
+  gather(pe, true);
+  return {};
+}
+
 Status FarTcp::finish(FarAnswer* answer) {
   Lock lock(mutex_);
+  ++waits_;
   wait_until(lock, [&] { return answer->awaited == 0; });
   return answer->status;
 }
@@ -254,6 +277,7 @@ Status FarTcp::applied_at(Lock& lock, uint32_t pe, uint64_t number) {
 Status FarTcp::quiet() {
   if (unapplied_count_.load(std::memory_order_relaxed) == 0) return {};
   Lock lock(mutex_);
+  ++waits_;
   struct Wanted {
     uint32_t pe;
     uint64_t number;
@@ -277,6 +301,7 @@ Status FarTcp::quiet() {
 
 Status FarTcp::quiet(uint32_t pe) {
   Lock lock(mutex_);
+  ++waits_;
   if (!peers_[pe].is_unapplied) return {};
   const uint64_t number = peers_[pe].stream->puts();
   if (const auto peer = reach_to_ask(lock, pe)) {
@@ -294,12 +319,12 @@ Status FarTcp::tell(uint32_t pe, FarPlace word, const Change& change) {
   return {};
 }
 
-void FarTcp::progress() {
+bool FarTcp::progress() {
   turns_of_calls_.fetch_add(1, std::memory_order_relaxed);
   const Lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return;
+  if (!lock.owns_lock()) return false;
   ++waits_;
-  turn();
+  return turn();
 }
 
 void FarTcp::doze(uint32_t microseconds) {

@@ -44,10 +44,12 @@ class FarTcp final : public FarMemory {
   Status start_get(uint32_t pe, MutableBytes dest, FarPlace source, FarAnswer* answer) override;
   Status start_change(uint32_t pe, FarPlace word, const Change& change, FarAnswer* answer) override;
   Status finish(FarAnswer* answer) override;
+  Status get_later(uint32_t pe, MutableBytes dest, FarPlace source) override;
+  Status change_later(uint32_t pe, FarPlace word, const Change& change, void* dest) override;
   Status quiet() override;
   Status quiet(uint32_t pe) override;
   Status tell(uint32_t pe, FarPlace word, const Change& change) override;
-  void progress() override;
+  bool progress() override;
   void doze(uint32_t microseconds) override;
   std::optional<uint32_t> broken() const override;
   void close() override;
@@ -81,6 +83,8 @@ class FarTcp final : public FarMemory {
     UniqueFd socket;
     uint32_t got = 0;
     FarHello hello;
+    bool is_welcome = false;  // and is to say that it begins
+    FarReply begin;
     engine::Time until{};
   };
 
@@ -124,6 +128,8 @@ class FarTcp final : public FarMemory {
   void accept_strangers();
   void hear_stranger(size_t index);
   void forget_stranger(size_t index);
+  void answer_stranger(size_t index);
+  void begin_with_stranger(size_t index);
   FarVerdict judge(const FarHello& hello) const;
   void watch(int operation, int socket, uint32_t events, uint64_t what) const;
   void close_socket(UniqueFd* socket) const;

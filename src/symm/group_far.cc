@@ -14,6 +14,13 @@ Change change_of(SignalOp op, uint64_t value) {
 
 }  // namespace
 
+std::byte* Group::at_slot(const void* symmetric, uint64_t bytes, uint32_t pe) const {
+  const uint32_t slot = slot_of(pe);
+  if (slot == kNoSlot) return nullptr;
+  if (memory_.holds(symmetric, bytes)) return memory_.at(symmetric, slot);
+  return data_.holds(symmetric, bytes) ? data_.at(symmetric, slot) : nullptr;
+}
+
 std::optional<FarPlace> Group::far_place(const void* symmetric, uint64_t bytes, uint32_t pe) const {
   if (far_ == nullptr || pe >= size_ || is_near(pe)) return std::nullopt;
   if (memory_.holds(symmetric, bytes))
@@ -56,6 +63,20 @@ Status Group::get_far(void* dest, const void* source, uint64_t bytes, uint32_t p
   FarAnswer answer;
   TRY(start_get_far(dest, source, bytes, pe, &answer));
   return finish_far(&answer);
+}
+
+Status Group::get_later_far(void* dest, const void* source, uint64_t bytes, uint32_t pe) {
+  const auto place = far_place(source, bytes, pe);
+  if (!place) return Code::invalid_argument;
+  if (bytes == 0) return {};
+  return told_of(far_->get_later(pe, {static_cast<std::byte*>(dest), bytes}, *place), pe);
+}
+
+Status Group::fetch_later_far(void* dest, const void* word, const Change& change,
+                              uint32_t pe) const {
+  const auto place = far_place(word, change.width, pe);
+  if (!place || !is_aligned(place->offset, change.width)) return Code::invalid_argument;
+  return told_of(far_->change_later(pe, *place, change, dest), pe);
 }
 
 Status Group::put_signal_far(void* dest, const void* source, uint64_t bytes, uint64_t* signal,

@@ -57,7 +57,7 @@ inline constexpr uint32_t kFarStrangers = 64;
 inline constexpr std::chrono::seconds kFarHelloTime{5};
 // For one address of a PE; and for all of them, again and again.
 inline constexpr std::chrono::seconds kFarConnectOnce{2};
-inline constexpr std::chrono::seconds kFarConnect{20};
+inline constexpr std::chrono::seconds kFarConnect{60};
 // How long a connection that has ended waits for the job to tell whose end it was.
 inline constexpr std::chrono::seconds kFarNews{2};
 // How long the end of a group waits for others to take what was put.

@@ -21,15 +21,16 @@ Status Patience::let_others_run() {
 
 // A turn of theirs is a system call, and so as long as many looks.
 Status Patience::pause_for_far() {
-  settings_.far->progress();
-  if (++turns_ <= settings_.looks / kLooksPerTurn) {
+  // Where something comes more does.
+  idle_turns_ = settings_.far->progress() ? 0 : idle_turns_ + 1;
+  if (idle_turns_ <= settings_.looks / kLooksPerTurn) {
     relax();
-    return {};
+  } else {
+    ::sched_yield();
   }
-  ::sched_yield();
-  if (turns_ % kTurnsPerQuestion != 0) return {};
+  if (++turns_ % kTurnsPerQuestion != 0) return {};
   // Nobody on this node may come by a store: what ends the wait wakes.
-  if (settings_.is_alone && turns_ > kTurnsAwake) settings_.far->doze(kDozeMicroseconds);
+  if (settings_.is_alone && idle_turns_ > kTurnsAwake) settings_.far->doze(kDozeMicroseconds);
   return ask();
 }
 

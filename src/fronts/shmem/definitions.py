@@ -35,8 +35,7 @@ def body(function):
     arguments = passed(function)
     call = f"shmem::{function.operation.call}"
     if function.name.endswith("_nbi") and "_atomic_" in function.name:
-        arguments.remove("fetch")
-        return f"*fetch = {call}({', '.join(arguments)});"
+        return f"{call}_later({', '.join(arguments)});"
     back = "" if function.result == "void" else "return "
     return f"{back}{call}({', '.join(arguments)});"
 

@@ -111,9 +111,9 @@ PUT_GET_BLOCKS = [
 
 NOT_WAITING = [
     Operation("{}_" + way + "_nbi", result="void", arguments="T *dest, const T *source, size_t nelems, int pe",
-              call=way, context=True, blocks=way + "{}_nbi", memory=way + "mem_nbi", generic=way + "_nbi",
+              call=call, context=True, blocks=way + "{}_nbi", memory=way + "mem_nbi", generic=way + "_nbi",
               **sets("RMA"))
-    for way in ("put", "get")
+    for way, call in (("put", "put"), ("get", "get_later"))
 ]
 
 PUT_SIGNAL = [

@@ -53,6 +53,16 @@ void get(const char* call, shmem_ctx_t ctx, T* dest, const T* source, size_t nel
 }
 
 template <class T>
+void get_later(const char* call, shmem_ctx_t ctx, T* dest, const T* source, size_t nelems, int pe) {
+  symm::Group& all = group(call);
+  const uint32_t target = pe_on(call, ctx, pe);
+  const uint64_t bytes = bytes_of<T>(call, nelems);
+  const Status done = all.get_later(dest, source, bytes, target);
+  if (!done.ok()) [[unlikely]]
+    check_asked(call, done, {source, bytes, target});
+}
+
+template <class T>
 void put_one(const char* call, shmem_ctx_t ctx, T* dest, T value, int pe) {
   put(call, ctx, dest, &value, 1, pe);
 }
@@ -260,6 +270,79 @@ void atomic_xor(const char* call, shmem_ctx_t ctx, T* dest, T value, int pe) {
   const Status done = symm::atomic_xor(all, dest, value, target);
   if (!done.ok()) [[unlikely]]
     check_asked(call, done, {dest, sizeof(T), target, sizeof(T)});
+}
+
+// Those whose result comes later, before a quiet ends: from PEs of other nodes. False: this
+// one is near, and nothing was done.
+template <class T>
+bool fetches_later(const char* call, shmem_ctx_t ctx, T* fetch, const T* word, symm::Change change,
+                   int pe) {
+  symm::Group& all = group(call);
+  const uint32_t target = pe_on(call, ctx, pe);
+  if (target >= all.size() || all.is_near(target)) [[likely]]
+    return false;
+  change.width = sizeof(T);
+  const Status done = all.fetch_later_far(fetch, word, change, target);
+  if (!done.ok()) [[unlikely]]
+    check_asked(call, done, {word, sizeof(T), target, sizeof(T)});
+  return true;
+}
+
+template <class T>
+uint64_t bits_of(T value) {
+  return std::bit_cast<symm::Bits<T>>(value);
+}
+
+template <class T>
+void atomic_fetch_later(const char* call, shmem_ctx_t ctx, T* fetch, const T* source, int pe) {
+  if (!fetches_later<T>(call, ctx, fetch, source, {symm::AtomicOp::fetch, 0, 0, 0}, pe))
+    *fetch = atomic_fetch(call, ctx, source, pe);
+}
+
+template <class T>
+void atomic_swap_later(const char* call, shmem_ctx_t ctx, T* fetch, T* dest, T value, int pe) {
+  if (!fetches_later<T>(call, ctx, fetch, dest, {symm::AtomicOp::swap, 0, bits_of(value), 0}, pe))
+    *fetch = atomic_swap(call, ctx, dest, value, pe);
+}
+
+template <class T>
+void atomic_compare_swap_later(const char* call, shmem_ctx_t ctx, T* fetch, T* dest, T cond,
+                               T value, int pe) {
+  if (!fetches_later<T>(call, ctx, fetch, dest,
+                        {symm::AtomicOp::compare_swap, 0, bits_of(value), bits_of(cond)}, pe))
+    *fetch = atomic_compare_swap(call, ctx, dest, cond, value, pe);
+}
+
+template <class T>
+void atomic_fetch_inc_later(const char* call, shmem_ctx_t ctx, T* fetch, T* dest, int pe) {
+  if (!fetches_later<T>(call, ctx, fetch, dest, {symm::AtomicOp::add, 0, 1, 0}, pe))
+    *fetch = atomic_fetch_inc(call, ctx, dest, pe);
+}
+
+template <class T>
+void atomic_fetch_add_later(const char* call, shmem_ctx_t ctx, T* fetch, T* dest, T value, int pe) {
+  if (!fetches_later<T>(call, ctx, fetch, dest, {symm::AtomicOp::add, 0, bits_of(value), 0}, pe))
+    *fetch = atomic_fetch_add(call, ctx, dest, value, pe);
+}
+
+template <class T>
+void atomic_fetch_and_later(const char* call, shmem_ctx_t ctx, T* fetch, T* dest, T value, int pe) {
+  if (!fetches_later<T>(call, ctx, fetch, dest, {symm::AtomicOp::bit_and, 0, bits_of(value), 0},
+                        pe))
+    *fetch = atomic_fetch_and(call, ctx, dest, value, pe);
+}
+
+template <class T>
+void atomic_fetch_or_later(const char* call, shmem_ctx_t ctx, T* fetch, T* dest, T value, int pe) {
+  if (!fetches_later<T>(call, ctx, fetch, dest, {symm::AtomicOp::bit_or, 0, bits_of(value), 0}, pe))
+    *fetch = atomic_fetch_or(call, ctx, dest, value, pe);
+}
+
+template <class T>
+void atomic_fetch_xor_later(const char* call, shmem_ctx_t ctx, T* fetch, T* dest, T value, int pe) {
+  if (!fetches_later<T>(call, ctx, fetch, dest, {symm::AtomicOp::bit_xor, 0, bits_of(value), 0},
+                        pe))
+    *fetch = atomic_fetch_xor(call, ctx, dest, value, pe);
 }
 
 }  // namespace penstock::shmem

@@ -272,9 +272,40 @@ void killed_in_a_quiet(const Pe& pe) {
   });
 }
 
+// One PE of each node waits for a word, another one for what it has put: the network is cut
+// meanwhile (network_test.cc). Those of a node still have each other.
+void network_is_cut(const Pe& pe) {
+  auto* const words = pe.allocate<uint64_t>(2);
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+  for (uint32_t other = 0; other < pe.size(); ++other) CHECK(atomic_fetch(pe.group, words, other));
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+  if (pe.me() == 0) {
+    std::FILE* const mark = std::fopen(std::getenv("TEST_MARK"), "w");
+    CHECK(mark != nullptr && std::fclose(mark) == 0);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const uint32_t across = (pe.me() + pe.size() / 2) % pe.size();
+  Status ended;
+  if (pe.me() % 2 == 0) {
+    ended = pe.group.wait([&] { return __atomic_load_n(words, __ATOMIC_ACQUIRE) == 1; });
+  } else {
+    while (ended.ok()) {
+      ended = pe.group.put(words + 1, words, sizeof *words, across);
+      if (ended.ok()) ended = pe.group.quiet();
+    }
+  }
+  CHECK(ended.code() == Code::peer_gone);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+  CHECK(pe.group.first_gone());
+  for (uint32_t other = 0; other < pe.size(); ++other) {
+    if (pe.group.is_near(other)) CHECK(atomic_fetch_add(pe.group, words + 1, uint64_t{1}, other));
+  }
+}
+
 }  // namespace
 
 const Named kFarScenarios[] = {
+    {"cut_off", network_is_cut},
     {"computes", who_computes_answers},
     {"by_themselves", puts_arrive_by_themselves},
     {"at_once", all_send_at_once},

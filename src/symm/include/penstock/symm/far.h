@@ -73,15 +73,19 @@ class FarMemory {
   virtual Status start_change(uint32_t pe, FarPlace word, const Change& change,
                               FarAnswer* answer) = 0;
   virtual Status finish(FarAnswer* answer) = 0;
+  // The same, where quiet() is what waits for it.
+  virtual Status get_later(uint32_t pe, MutableBytes dest, FarPlace source) = 0;
+  virtual Status change_later(uint32_t pe, FarPlace word, const Change& change, void* dest) = 0;
 
-  // What was put before is there, at all PEs or at one.
+  // What was put before is there, and what is to come later has come, at all PEs or at one.
   virtual Status quiet() = 0;
   virtual Status quiet(uint32_t pe) = 0;
   // As change(), but it goes out at once with all before it, and no quiet waits for it.
   virtual Status tell(uint32_t pe, FarPlace word, const Change& change) = 0;
 
-  // One turn of whatever is to be done: sends, receives, serves. Does not wait.
-  virtual void progress() = 0;
+  // One turn of whatever is to be done: sends, receives, serves. Does not wait. Whether something
+  // came.
+  virtual bool progress() = 0;
   // The same when nothing happens: may sleep for as long, and wakes when something comes.
   virtual void doze(uint32_t microseconds) = 0;
 

@@ -101,10 +101,10 @@ class Group final : private Company {
   // The address of a PE's instance of what this process knows at `symmetric`, for loads and stores.
   // Null: the PE is on another node; else see fault_of().
   std::byte* at(const void* symmetric, uint64_t bytes, uint32_t pe) const {
-    const uint32_t slot = slot_of(pe);
-    if (slot == kNoSlot) return nullptr;
-    if (memory_.holds(symmetric, bytes)) return memory_.at(symmetric, slot);
-    if (data_.holds(symmetric, bytes)) return data_.at(symmetric, slot);
+    if (pe >= all_near_) [[unlikely]]
+      return at_slot(symmetric, bytes, pe);
+    if (memory_.holds(symmetric, bytes)) return memory_.at(symmetric, pe);
+    if (data_.holds(symmetric, bytes)) return data_.at(symmetric, pe);
     return nullptr;
   }
   Fault fault_of(const void* symmetric, uint64_t bytes, uint32_t pe) const;
@@ -136,6 +136,14 @@ class Group final : private Company {
     return {};
   }
   Status finish(FarAnswer* answer) { return far_ == nullptr ? answer->status : finish_far(answer); }
+  // As get(), but `dest` has the bytes only after a quiet().
+  Status get_later(void* dest, const void* source, uint64_t bytes, uint32_t pe) {
+    const std::byte* const there = at(source, bytes, pe);
+    if (there == nullptr) [[unlikely]]
+      return get_later_far(dest, source, bytes, pe);
+    std::memcpy(dest, there, bytes);
+    return {};
+  }
   // The bytes, and then the signal: who sees the signal sees the bytes.
   Status put_signal(void* dest, const void* source, uint64_t bytes, uint64_t* signal,
                     uint64_t value, SignalOp op, uint32_t pe) {
@@ -174,6 +182,8 @@ class Group final : private Company {
   Status get_row_far(void* dest, uint64_t dest_stride, const void* source, const FarRow& row,
                      uint32_t pe);
   Result<uint64_t> fetch_far(const void* word, const Change& change, uint32_t pe) const;
+  // What was there is written to `dest`, of the word's width, before a quiet ends.
+  Status fetch_later_far(void* dest, const void* word, const Change& change, uint32_t pe) const;
   Status change_far(void* word, const Change& change, uint32_t pe) const;
 
   // Lets what PEs of other nodes have sent arrive. For who looks at memory and does not wait.
@@ -242,6 +252,8 @@ class Group final : private Company {
   Control& control_of(uint32_t pe) const {
     return *reinterpret_cast<Control*>(memory_.peers + slot_of(pe) * memory_.stride);
   }
+  // at(), where some PEs are on other nodes, or there is no such PE.
+  std::byte* at_slot(const void* symmetric, uint64_t bytes, uint32_t pe) const;
   std::unique_ptr<Team> make_team(uint32_t id, const PeSet& set, uint32_t index) const;
   PeSet node_set() const;
   std::optional<FarPlace> far_place(const void* symmetric, uint64_t bytes, uint32_t pe) const;
@@ -251,6 +263,7 @@ class Group final : private Company {
   Status start_get_far(void* dest, const void* source, uint64_t bytes, uint32_t pe,
                        FarAnswer* answer);
   Status finish_far(FarAnswer* answer);
+  Status get_later_far(void* dest, const void* source, uint64_t bytes, uint32_t pe);
   Status put_signal_far(void* dest, const void* source, uint64_t bytes, uint64_t* signal,
                         uint64_t value, SignalOp op, uint32_t pe);
   Status quiet_far();

@@ -60,6 +60,7 @@ class Patience {
   const WaitSettings& settings_;
   const engine::Time deadline_;
   uint32_t turns_ = 0;
+  uint32_t idle_turns_ = 0;  // since something came from another node
 };
 
 // Looks until `is_ready()`, or ends with what ended the wait. What is ready at the deadline is

@@ -145,7 +145,8 @@ Outcome<std::unique_ptr<Member>> Member::by_unique_id(const UniqueId& id, uint32
     // Who has the name first has the room of this node.
     auto listener = listen_locally(name);
     if (listener) {
-      TRY_ASSIGN(UniqueFd above, connect_to(invitation->addresses, invitation->port, deadline));
+      TRY_ASSIGN(UniqueFd above, connect_to(invitation->addresses, invitation->port, deadline,
+                                            "the process that made the unique id"));
       TRY_ASSIGN(auto impl, join_as_first(std::move(*listener), hello, std::move(above), deadline));
       return std::make_unique<Member>(std::move(impl));
     }

@@ -202,7 +202,7 @@ Outcome<UniqueFd> listen_anywhere(uint16_t* port) {
 }
 
 Outcome<UniqueFd> connect_to(const std::vector<HostAddress>& addresses, uint16_t port,
-                             Time deadline) {
+                             Time deadline, const std::string& whom) {
   std::string tried;
   while (true) {
     tried.clear();
@@ -220,11 +220,27 @@ Outcome<UniqueFd> connect_to(const std::vector<HostAddress>& addresses, uint16_t
                            std::strerror(error));
     }
     if (std::chrono::steady_clock::now() >= deadline) {
-      return Failure{Code::timed_out,
-                     "the process that made the unique id is not reached: " + tried};
+      return Failure{Code::timed_out, whom + " is not reached: " + tried};
     }
     std::this_thread::sleep_for(kConnectAgain);
   }
+}
+
+std::optional<HostAddress> parse_address(const std::string& text) {
+  HostAddress host;
+  if (::inet_pton(AF_INET, text.c_str(), host.bytes.data()) == 1) {
+    host.family = 4;
+  } else if (::inet_pton(AF_INET6, text.c_str(), host.bytes.data()) == 1) {
+    host.family = 6;
+  } else {
+    return std::nullopt;
+  }
+  return host;
+}
+
+bool is_loopback(const HostAddress& host) {
+  if (host.family == 4) return host.bytes[0] == std::byte{127};
+  return std::memcmp(host.bytes.data(), &in6addr_loopback, host.bytes.size()) == 0;
 }
 
 void set_up_stream(int socket) {

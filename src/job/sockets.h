@@ -3,6 +3,7 @@
 
 #include "frame.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,9 +27,13 @@ bool is_trusted(int socket);
 
 // Over all interfaces, at a port that is free.
 Outcome<UniqueFd> listen_anywhere(uint16_t* port);
-// The first of them that answers.
+// The first of them that answers. `whom` is for the message where none does.
 Outcome<UniqueFd> connect_to(const std::vector<HostAddress>& addresses, uint16_t port,
-                             Time deadline);
+                             Time deadline, const std::string& whom);
+// As people write it, without a port.
+std::optional<HostAddress> parse_address(const std::string& text);
+// It means another machine on another machine.
+bool is_loopback(const HostAddress& host);
 // Sends at once, and finds out within some 10 s that the other side is not reached any more.
 void set_up_stream(int socket);
 

@@ -167,7 +167,7 @@ TEST(Gate, takes_no_strangers) {
                                           std::string(1000, '\xff'), "x"};
   std::vector<UniqueFd> strangers;
   for (int turn = 0; turn < 50; ++turn) {
-    auto socket = connect_to(invitation.addresses, invitation.port, kNever);
+    auto socket = connect_to(invitation.addresses, invitation.port, kNever, "the gate");
     ASSERT_TRUE(socket);
     const std::string& text = words[static_cast<size_t>(turn) % words.size()];
     (void)!::send(socket->get(), text.data(), text.size(), MSG_NOSIGNAL);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "penstock/job/host_address.h"
+#include "penstock/job/hosts.h"
 #include "penstock/job/launcher.h"
 #include "penstock/job/limits.h"
 #include "penstock/job/member.h"

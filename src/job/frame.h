@@ -44,6 +44,19 @@ enum class Kind : uint16_t {
   joined = 13,   // up: a rank of that room
   answer = 14,   // down: what all of a meeting brought, for several ranks of a room
   waiting = 15,  // down, to members, too: who has not joined yet
+  // Between a launcher and its part on another node (task.h). `ended` goes up there, too.
+  task = 16,     // down, over the part's standard input: what it is to do
+  part = 17,     // up: hello of a part
+  ready = 18,    // up: its ranks could be started
+  cannot = 19,   // up: why they cannot; the last frame
+  start = 20,    // down
+  output = 21,   // up
+  took = 22,     // both: so many bytes of a stream have gone on, and may follow
+  input = 23,    // down; without a body: its end
+  closed = 24,   // both: nobody reads that stream any more
+  signal = 25,   // down
+  done = 26,     // up: all its ranks have ended, and all that they printed was sent
+  dismiss = 27,  // down: it is to end, too
 };
 
 struct FrameHeader {

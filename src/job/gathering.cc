@@ -14,7 +14,8 @@ constexpr size_t kUnknownMax = 1024;
 // Who gives up says who was missing at this time before.
 constexpr std::chrono::milliseconds kSayAgain{250};
 
-constexpr Accepts kFromUnknown{64, 0};
+// A hello, and what a part says at once: why it cannot.
+constexpr Accepts kFromUnknown{64 + limits::kTextBytesMax, 0};
 constexpr Accepts kFromRooms{16 * kMiB, 0};
 
 std::shared_ptr<const Content> holding(std::vector<std::byte> bytes) {
@@ -24,6 +25,11 @@ std::shared_ptr<const Content> holding(std::vector<std::byte> bytes) {
 }
 
 }  // namespace
+
+Gathering::Gathering(Loop& loop, const Secret& secret, Launched launched)
+    : loop_(loop), secret_(secret), launched_(std::move(launched)) {
+  begin(static_cast<uint32_t>(launched_->node_of.size()));
+}
 
 Gathering::~Gathering() {
   loop_.cancel(saying_);
@@ -51,19 +57,37 @@ void Gathering::adopt(UniqueFd socket) {
   const auto patience =
       loop_.at(std::chrono::steady_clock::now() + kRoomsPatience, [this, room] { drop(room); });
   rooms_[room] = {
-      std::make_unique<Connection>(std::move(socket), kFromUnknown), *token, patience, {}};
+      std::make_unique<Connection>(std::move(socket), kFromUnknown), *token, patience, {}, {}};
 }
 
 void Gathering::read(uint64_t room) {
   if (!rooms_.contains(room)) return;
   std::vector<Frame> frames;
   Status status = rooms_[room].connection->receive(&frames);
+  if (launched_ && rooms_[room].patience != 0 && !frames.empty() &&
+      frames[0].header.kind == Kind::part && status.code() != Code::bad_message) {
+    return hand_over(room, std::move(frames));
+  }
   for (const Frame& frame : frames) {
     const Status acted = act(room, frame);
     if (!acted.ok()) status = acted;
     if (!acted.ok() || !rooms_.contains(room)) break;
   }
   if (!status.ok()) drop(room);
+}
+
+void Gathering::hand_over(uint64_t room, std::vector<Frame> frames) {
+  Below below = std::move(rooms_[room]);
+  loop_.forget(below.token);
+  loop_.cancel(below.patience);
+  rooms_.erase(room);
+  const auto hello = decode_hello(frames[0].body);
+  if (!hello || hello->secret != secret_ || hello->size != ranks_.size() ||
+      hello->rank >= launched_->nodes) {
+    return;
+  }
+  frames.erase(frames.begin());
+  launched_->part(hello->rank, std::move(below.connection), std::move(frames));
 }
 
 bool Gathering::is_of(uint64_t room, uint32_t rank) const {
@@ -101,19 +125,8 @@ Status Gathering::greet(uint64_t room, const Frame& frame) {
   const auto hello = frame.header.kind == Kind::room ? decode_hello(frame.body) : std::nullopt;
   if (!hello || hello->secret != secret_) return Code::bad_message;
   if (hello->size == 0 || hello->size > limits::kRanksMax) return Code::bad_message;
-  if (ranks_.empty()) {
-    ranks_.resize(hello->size);
-    meetings_ = std::make_unique<Meetings>(
-        hello->size,
-        [this](uint32_t rank, uint64_t serial, std::shared_ptr<const Content> content) {
-          answer_ = std::move(content);
-          answers_[ranks_[rank].room].push_back({rank, serial});
-        },
-        [this](uint32_t rank, uint64_t serial, const FailedBody& why) {
-          send(ranks_[rank].room, {.kind = Kind::failed, .rank = rank, .serial = serial},
-               holding(encode(why)));
-        });
-  }
+  if (launched_) return greet_node(room, *hello);
+  if (ranks_.empty()) begin(hello->size);
   Below& below = rooms_[room];
   loop_.cancel(std::exchange(below.patience, 0));
   below.connection->accept_from_now_on(kFromRooms);
@@ -125,8 +138,48 @@ Status Gathering::greet(uint64_t room, const Frame& frame) {
   return Code::closed;
 }
 
+void Gathering::begin(uint32_t size) {
+  ASSERT(ranks_.empty() && size > 0 && size <= limits::kRanksMax);
+  ranks_.resize(size);
+  meetings_ = std::make_unique<Meetings>(
+      size,
+      [this](uint32_t rank, uint64_t serial, std::shared_ptr<const Content> content) {
+        answer_ = std::move(content);
+        answers_[ranks_[rank].room].push_back({rank, serial});
+      },
+      [this](uint32_t rank, uint64_t serial, const FailedBody& why) {
+        send(ranks_[rank].room, {.kind = Kind::failed, .rank = rank, .serial = serial},
+             holding(encode(why)));
+      });
+}
+
+Status Gathering::greet_node(uint64_t room, const Hello& hello) {
+  if (hello.size != ranks_.size() || hello.rank >= launched_->nodes) return Code::bad_message;
+  std::vector<uint32_t> ranks;
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (launched_->node_of[rank] != hello.rank) continue;
+    if (ranks_[rank].room != 0 || ranks_[rank].over) return Code::bad_message;  // there are two
+    ranks.push_back(rank);
+  }
+  ASSERT(!ranks.empty());
+  for (const uint32_t rank : ranks) ranks_[rank].room = room;
+  Below& below = rooms_[room];
+  loop_.cancel(std::exchange(below.patience, 0));
+  below.connection->accept_from_now_on(kFromRooms);
+  below.node = hello.rank;
+  joined_ += static_cast<uint32_t>(ranks.size());
+  below.ranks = std::move(ranks);
+  if (joined_ == ranks_.size()) {
+    welcome_all();
+    launched_->complete();
+  }
+  return {};
+}
+
 Status Gathering::join(uint64_t room, uint32_t rank) {
   if (rank >= ranks_.size()) return Code::bad_message;
+  // All of them are there from the beginning.
+  if (launched_) return ranks_[rank].room == room ? Status() : Status(Code::bad_message);
   const bool twice = ranks_[rank].room != 0;
   if (twice || failed_) {
     send(room, {.kind = Kind::refused, .rank = rank},
@@ -240,20 +293,34 @@ void Gathering::flush(uint64_t room) {
   loop_.change(at->second.token, EPOLLIN | (status.code() == Code::busy ? EPOLLOUT : 0U));
 }
 
+void Gathering::lose(uint32_t node, const std::string& why) {
+  ASSERT(launched_ && node < launched_->nodes);
+  EndedBody told;
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (launched_->node_of[rank] != node || std::exchange(ranks_[rank].over, true)) continue;
+    told.ends.push_back({rank, How::lost, 0, fmt::format("rank {} {}", rank, why)});
+    meetings_->gone(rank, told.ends.back().text);
+  }
+  settle();
+  if (!told.ends.empty()) tell(0, told);
+}
+
 void Gathering::drop(uint64_t room) {
   const auto at = rooms_.find(room);
   if (at == rooms_.end()) return;
   loop_.forget(at->second.token);
   loop_.cancel(at->second.patience);
-  const std::vector<uint32_t> ranks = std::move(at->second.ranks);
+  const Below below = std::move(at->second);
   rooms_.erase(at);
   EndedBody ended;
-  for (const uint32_t rank : ranks) {
+  for (const uint32_t rank : below.ranks) {
     if (ranks_[rank].over) continue;
     End end{rank, How::lost, 0, ""};
     end.text = describe(end);
     ended.ends.push_back(std::move(end));
   }
+  if (ended.ends.empty()) return;
+  if (below.node) return launched_->apart(*below.node);
   (void)take_ended(room, ended);
 }
 

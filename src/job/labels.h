@@ -17,6 +17,7 @@ namespace penstock::job {
 class Labeller {
  public:
   explicit Labeller(uint32_t rank) : label_("[" + std::to_string(rank) + "] ") {}
+  explicit Labeller(std::string label) : label_(std::move(label)) {}
 
   // Appends the lines that are complete, and pieces of kLineBytesMax of one that does not end.
   void take(std::string_view text, std::string* lines);

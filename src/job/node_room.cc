@@ -13,7 +13,11 @@ Outcome<std::unique_ptr<NodeRoom>> NodeRoom::start(UniqueFd listener, uint32_t s
   auto node = std::make_unique<NodeRoom>();
   TRY(node->thread_.open());
   Loop& loop = node->thread_.loop();
-  if (above) node->uplink_ = std::make_unique<Uplink>(loop, std::move(above), secret, size);
+  if (above) {
+    node->uplink_ = std::make_unique<Uplink>(
+        loop, std::move(above),
+        Uplink::Above{{kAllRanks, size, secret}, "the process that made the unique id"});
+  }
   node->room_ = std::make_unique<Room>(
       loop, Room::Options{.size = size, .secret = secret, .above = node->uplink_.get()},
       [](const End&) {});  // the others are told; nobody is there who could end them

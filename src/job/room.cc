@@ -58,7 +58,9 @@ Room::Room(Loop& loop, const Options& options, Failed failed)
             send_failed({rank, serial}, why);
           }) {
   ASSERT(options.size > 0 && options.size <= limits::kRanksMax);
-  if (options.launched) welcome(std::vector<uint32_t>(options.size, 0));
+  if (options.launched && options.above == nullptr) {
+    welcome(std::vector<uint32_t>(options.size, 0));
+  }
 }
 
 Room::~Room() {

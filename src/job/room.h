@@ -35,7 +35,7 @@ class Room {
   struct Options {
     uint32_t size = 1;
     Secret secret{};             // of members that are adopted
-    bool launched = false;       // all ranks are here, and tell their end to ended()
+    bool launched = false;       // a launcher tells ended() how its ranks ended
     RoomAbove* above = nullptr;  // lent; none: all ranks meet here
   };
   // A rank asked for the end of the job (aborted), or broke the rules and was dropped (lost).

@@ -12,12 +12,13 @@ constexpr Accepts kFromAbove{limits::kMeetingBytesMax + limits::kRanksMax * 24 +
 
 }  // namespace
 
-Uplink::Uplink(Loop& loop, UniqueFd socket, const Secret& secret, uint32_t size)
+Uplink::Uplink(Loop& loop, UniqueFd socket, const Above& above)
     : loop_(loop),
-      size_(size),
+      size_(above.hello.size),
+      name_(above.name),
       connection_(std::make_unique<Connection>(std::move(socket), kFromAbove)) {
   auto hello = std::make_shared<Content>();
-  hello->bytes = encode(Hello{kAllRanks, size, secret});
+  hello->bytes = encode(above.hello);
   connection_->queue({.kind = Kind::room, .rank = kAllRanks}, std::move(hello));
 }
 
@@ -74,9 +75,9 @@ void Uplink::read() {
   std::vector<Frame> frames;
   const Status status = connection_->receive(&frames);
   for (const Frame& frame : frames) {
-    if (!act(frame).ok()) return lose("the room of the job's first rank broke the protocol");
+    if (!act(frame).ok()) return lose(name_ + " broke the protocol");
   }
-  if (!status.ok()) lose("the process that made the unique id has ended, or is not reached");
+  if (!status.ok()) lose(name_ + " has ended, or is not reached");
 }
 
 Status Uplink::act(const Frame& frame) {

@@ -13,8 +13,13 @@ namespace penstock::job {
 // Of the loop's thread.
 class Uplink : public RoomAbove {
  public:
+  struct Above {
+    Hello hello;       // its rank: the number of this node, or kAllRanks where nobody numbered it
+    std::string name;  // of the process that has the room above, for messages
+  };
+
   // `socket` is connected, over TCP.
-  Uplink(Loop& loop, UniqueFd socket, const Secret& secret, uint32_t size);
+  Uplink(Loop& loop, UniqueFd socket, const Above& above);
   ~Uplink() override;
 
   // Before anything joins. The room is lent, and outlives this.
@@ -34,6 +39,7 @@ class Uplink : public RoomAbove {
 
   Loop& loop_;
   const uint32_t size_;
+  const std::string name_;
   Room* room_ = nullptr;
   std::unique_ptr<Connection> connection_;  // none: lost
   Loop::Token token_ = 0;

@@ -166,6 +166,11 @@ void say_lines(const std::string& rank) {
   }
 }
 
+std::string variable_or(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr) give_up(std::string("not set: ") + name);
@@ -344,5 +349,11 @@ int run(int argc, char** argv) {
 }  // namespace penstock::job
 
 int main(int argc, char** argv) {
+  // As the part of a launcher on another node.
+  if (argc == 2 && std::strcmp(argv[1], "run-node") == 0) {
+    const auto code = penstock::job::serve_node(0, penstock::job::variable_or("TEST_VERSION", "1"));
+    if (!code) std::fprintf(stderr, "%s\n", code.error().message.c_str());
+    return code ? *code : 1;
+  }
   return penstock::job::run(argc, argv);
 }

@@ -32,6 +32,18 @@ inline constexpr size_t kLineBytesMax = 64 * kKiB;
 // Labelled output that waits for its reader before ranks that print wait, too.
 inline constexpr size_t kOutputBytesWaiting = 256 * kKiB;
 
+// What a part of the launcher on another node is to do: arguments and environment. The kernel takes
+// no more of both than 6 MiB.
+inline constexpr size_t kTaskBytesMax = 8 * kMiB;
+// Output of a node, and input for it, that is under way and was not passed on yet. Below what the
+// kernel receives for a process that is stopped: a connection whose receiver takes nothing for 9 s
+// is taken for a dead one.
+inline constexpr size_t kStreamBytesUnderWay = 64 * kKiB;
+// Nodes that are being reached at once: each is a process of ssh, which computes keys.
+inline constexpr size_t kNodesReachedAtOnce = 64;
+// What a process of ssh says on its standard error; more is dropped.
+inline constexpr size_t kShellBytesMax = 1 * kMiB;
+
 static_assert(kBringBytesMax <= kMeetingBytesMax);
 static_assert(kMeetingBytesMax <= UINT32_MAX / 2, "lengths of frames are 32 bits");
 

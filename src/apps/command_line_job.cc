@@ -9,10 +9,20 @@ void CommandLine::add_job_commands() {
   const char* group = "Jobs";
   CLI::App* run = command("run", group, "Start the processes of a job, and wait for their end",
                           [this] { return run_run(run_); });
-  run->add_option("-n,--np", run_.size, "How many processes (default 1)")
+  run->add_option("-n,--np", run_.size,
+                  "How many processes (default 1; on hosts: as many as they have slots)")
       ->check(CLI::Range(1, 65536));
-  run->add_option("--ppn", run_.per_node, "At most as many on a node; there is one: this machine")
+  run->add_option("-H,--hosts,--host", run_.hosts,
+                  "HOST[:SLOTS],...: where they run (repeat). Other machines are reached by ssh. "
+                  "Without slots each host takes its part of them")
+      ->allow_extra_args(false);
+  run->add_option("-f,--hostfile,--machinefile", run_.host_file,
+                  "The same from a file: in each line HOST, HOST:SLOTS or HOST slots=SLOTS")
+      ->check(CLI::ExistingFile);
+  run->add_option("--ppn,--perhost", run_.per_node,
+                  "So many on each host, whatever its slots; without hosts: at most as many here")
       ->check(CLI::Range(1, 65536));
+  run->add_flag("--oversubscribe", run_.oversubscribe, "More processes than hosts have slots");
   run->add_option("-x", run_.environment,
                   "NAME=VALUE: a variable that the processes have; NAME: as it is here (repeat)")
       ->allow_extra_args(false);
@@ -20,18 +30,37 @@ void CommandLine::add_job_commands() {
   run->add_flag("-l,--label", run_.label,
                 "Print output in whole lines, each behind its rank: [3] ...");
   run->add_flag("--keep-going", run_.keep_going, "The end of one process does not end the others");
+  run->add_option("--rsh", run_.shell,
+                  "What reaches other machines, with options before HOST (default: ssh, or "
+                  "PENSTOCK_RSH)");
+  run->add_option("--remote-penstock", run_.remote_penstock,
+                  "Where this program is there (default: where it is here, or "
+                  "PENSTOCK_REMOTE_PENSTOCK)");
+  run->add_option("--address", run_.address,
+                  "An address of this machine that other hosts reach, or how names of its "
+                  "interfaces begin (default: all, one after the other, or PENSTOCK_ADDRESS)");
   run->add_option("PROGRAM", run_.command, "The program, and its arguments")->required();
   run->footer(
-      "Options stand before PROGRAM; -np, -ppn and -wdir are taken, too. Ends with the exit code "
-      "of "
-      "the process that failed first, 128 + N for signal N; 126 when PROGRAM may not be run, 127 "
-      "when there is none.");
+      "Options stand before PROGRAM; -np, -ppn, -perhost, -hosts, -host, -hostfile, -machinefile "
+      "and -wdir are taken, too. Other hosts get PATH, LD_LIBRARY_PATH, CUDA_VISIBLE_DEVICES, what "
+      "begins with PENSTOCK_, SHMEM_, SMA_, OSHMEM_, NVSHMEM_ or NCCL_, and what -x names. Ends "
+      "with the exit code of the process that failed first, 128 + N for signal N; 126 when PROGRAM "
+      "may not be run, 127 when there is none.");
+  // Not for people: it waits for its task on standard input.
+  command("run-node", "", "What 'run' starts on other machines", [] { return run_node_part(); });
 }
 
 void CommandLine::mark_program(std::vector<std::string>* words) const {
   // As other launchers have them, where CLI11 takes a row of short options.
-  constexpr std::array<std::pair<const char*, const char*>, 3> kOtherNames = {
-      {{"-np", "--np"}, {"-ppn", "--ppn"}, {"-wdir", "--wdir"}}};
+  constexpr std::array<std::pair<const char*, const char*>, 8> kOtherNames = {
+      {{"-np", "--np"},
+       {"-ppn", "--ppn"},
+       {"-perhost", "--ppn"},
+       {"-hosts", "--hosts"},
+       {"-host", "--hosts"},
+       {"-hostfile", "--hostfile"},
+       {"-machinefile", "--hostfile"},
+       {"-wdir", "--wdir"}}};
   const CLI::App* run = app_.get_subcommand("run");
   for (size_t at = 1; at < words->size(); ++at) {
     std::string& word = (*words)[at];

@@ -285,8 +285,14 @@ struct NetCheckOptions {
 int run_check_net(const NetCheckOptions& options);
 
 struct RunOptions {
-  uint32_t size = 1;
+  std::optional<uint32_t> size;
   uint32_t per_node = 0;                 // 0: as many as there are
+  std::vector<std::string> hosts;        // each a list; empty: this machine
+  std::string host_file;                 // empty: none
+  bool oversubscribe = false;            // more ranks than slots
+  std::string shell;                     // words that reach another machine
+  std::string remote_penstock;           // empty: where it is here
+  std::string address;                   // of this machine; empty: all of them
   std::vector<std::string> environment;  // NAME=VALUE, or NAME
   std::string directory;                 // empty: this one
   bool label = false;
@@ -294,6 +300,8 @@ struct RunOptions {
   std::vector<std::string> command;  // the program and its arguments
 };
 int run_run(const RunOptions& options);
+// What `run` starts on other machines. Its task comes over standard input.
+int run_node_part();
 
 struct BenchOptions {
   std::vector<std::string> suites;  // empty: the default ones

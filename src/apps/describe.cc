@@ -42,6 +42,7 @@ Json describe(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) options.push_back(describe_option(*option));
   Json commands = Json::array();
   for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    if (command->get_group().empty()) continue;  // not for people
     commands.push_back(describe(*command));
   }
   return {{"name", app.get_name()},         {"aliases", app.get_aliases()},

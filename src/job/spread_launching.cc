@@ -24,8 +24,9 @@ using std::chrono::milliseconds;
 constexpr uint64_t kFilesPerNode = 6;
 // When no descriptor is left for who comes, until it is tried again.
 constexpr milliseconds kAcceptAgain{100};
-// A part that ends has often said why, on a connection that is slower than ssh.
-constexpr milliseconds kUntilLast{500};
+// Connections of a node that is lost end one after the other, and each tells more.
+constexpr milliseconds kUntilLost{300};
+constexpr const char* kPartEnded = "its part of the job has ended";
 // After all ranks were made to end: a node that says nothing is not waited for.
 constexpr milliseconds kUntilSilent{10'000};
 constexpr milliseconds kUntilTold{2000};
@@ -127,9 +128,7 @@ Result<void, Failure> SpreadLaunching::prepare() {
             complete_ = true;
             start_if_ready();
           },
-          [this](uint32_t node) {
-            lose(node, "its part there has ended, or is not reached any more");
-          }});
+          [this](uint32_t node) { lose_soon(node, kPartEnded); }});
   return open_port();
 }
 
@@ -146,7 +145,7 @@ Result<void, Failure> SpreadLaunching::open_port() {
     if (near != addresses_.begin()) addresses_.erase(near, addresses_.end());
   }
   if (addresses_.empty()) {
-    return Failure{Code::not_found,
+    return Failure{asked.empty() ? Code::closed : Code::invalid_argument,
                    asked.empty()
                        ? "no network interface of this machine is up"
                        : fmt::format("--address {}: this machine has no such address, and "
@@ -277,7 +276,13 @@ void SpreadLaunching::take_all(uint32_t node, const std::vector<Frame>& frames, 
   }
   if (status.ok() || !nodes_[node].control) return;
   if (finishing_) return close(node);
-  lose(node, "its part there has ended, or is not reached any more");
+  if (status.code() == Code::bad_message) return lose(node, "its part there broke the protocol");
+  const auto error = static_cast<int>(status.detail());
+  if (error != 0 && error != ECONNRESET && error != EPIPE) {
+    return lose(node, fmt::format("it is not reached any more ({})", std::strerror(error)));
+  }
+  close(node);
+  lose_soon(node, kPartEnded);
 }
 
 Status SpreadLaunching::act(uint32_t node, const Frame& frame) {
@@ -369,13 +374,15 @@ Status SpreadLaunching::take_ended(uint32_t node, const Frame& frame) {
     if (end.rank < first || end.rank - first >= options_.nodes[node].ranks) {
       return Code::bad_message;
     }
-    ending_.failed(end, where(node));
+    ending_.failed(end, ", on " + options_.nodes[node].host);
   }
   return {};
 }
 
-std::string SpreadLaunching::where(uint32_t node) const {
-  return fmt::format(" (host {})", options_.nodes[node].host);
+std::string SpreadLaunching::shell_of(uint32_t node) const {
+  if (options_.nodes[node].here) return "its part of the job";
+  const std::string& path = options_.remote.shell[0];
+  return path.substr(path.rfind('/') + 1);
 }
 
 void SpreadLaunching::take_end_of_shell(uint32_t node, const End& end) {
@@ -383,7 +390,8 @@ void SpreadLaunching::take_end_of_shell(uint32_t node, const End& end) {
   if (finishing_ || state == State::lost) return;
   const RemoteOptions& remote = options_.remote;
   if (state == State::reaching) {
-    std::string why = "what was to run penstock there ended " + how_it_ended(end);
+    std::string why = fmt::format("{} ended {}, before anything was heard from there",
+                                  shell_of(node), how_it_ended(end));
     if (end.how == How::exited && end.code == 127) {
       why = fmt::format("there is no {} there (say --remote-penstock where it is)",
                         remote.remote_program);
@@ -392,13 +400,20 @@ void SpreadLaunching::take_end_of_shell(uint32_t node, const End& end) {
     }
     return lose(node, why);
   }
-  // What it had to say may still be on its way.
-  const std::string why =
-      fmt::format("{} ended {}", options_.nodes[node].here ? "its part" : "the connection by ssh",
-                  how_it_ended(end));
-  loop_.at(std::chrono::steady_clock::now() + kUntilLast, [this, node, why] {
-    if (!finishing_) lose(node, why);
-  });
+  lose_soon(node, fmt::format("{} ended {}", shell_of(node), how_it_ended(end)));
+}
+
+void SpreadLaunching::lose_soon(uint32_t node, const std::string& why) {
+  Node& at = nodes_[node];
+  if (finishing_ || at.state == State::lost) return;
+  if (at.losing == 0) {
+    at.losing = loop_.at(std::chrono::steady_clock::now() + kUntilLost, [this, node] {
+      nodes_[node].losing = 0;
+      lose(node, nodes_[node].why);
+    });
+  }
+  // Of an end of a process more is known than of a connection's.
+  if (at.why.empty() || why != kPartEnded) at.why = why;
 }
 
 void SpreadLaunching::start_if_ready() {
@@ -416,6 +431,8 @@ void SpreadLaunching::lose(uint32_t node, const std::string& why) {
   if (finishing_ || at.state == State::lost) return;
   const std::string& host = options_.nodes[node].host;
   const State before = std::exchange(at.state, State::lost);
+  loop_.cancel(std::exchange(at.losing, 0));
+  loop_.cancel(std::exchange(at.patience, 0));
   close(node);
   // Its part ends with it, where it is still there.
   at.shell->kill();

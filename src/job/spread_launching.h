@@ -49,6 +49,8 @@ class SpreadLaunching {
     std::unique_ptr<Connection> control;  // none: it has not come, or is lost
     Loop::Token token = 0;
     Loop::Token patience = 0;
+    std::string why;                      // it is lost soon
+    Loop::Token losing = 0;               // the same
     std::array<size_t, kStreams> owed{};  // bytes that came and were not passed on yet
   };
 
@@ -73,6 +75,8 @@ class SpreadLaunching {
   void give_back(Stream stream);
   void shut(Stream stream);
   void lose(uint32_t node, const std::string& why);
+  // In a moment, in which more may be heard of why.
+  void lose_soon(uint32_t node, const std::string& why);
   void close(uint32_t node);
   void give_up(Failure failure);
   void take_signal(int number);
@@ -86,7 +90,8 @@ class SpreadLaunching {
   void flush(uint32_t node);
   void say(const std::string& text);
   Sink& sink_of(Stream stream) { return stream == Stream::output ? *output_ : *errors_; }
-  std::string where(uint32_t node) const;
+  // What reaches the node.
+  std::string shell_of(uint32_t node) const;
 
   const LaunchOptions& options_;
   Loop loop_;

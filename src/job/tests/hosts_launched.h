@@ -3,9 +3,12 @@
 
 #include "launched.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <string>
 #include <sys/stat.h>
 
@@ -31,6 +34,14 @@ class FakeShell {
  private:
   std::string directory_;
 };
+
+// What each rank runs.
+inline LaunchOptions bash_line(const std::string& text, bool label = false) {
+  LaunchOptions options;
+  options.command = {"bash", "-c", text};
+  options.label = label;
+  return options;
+}
 
 // Puts the ranks of a job on hosts, so many on each.
 inline LaunchOptions on_hosts(LaunchOptions options, const FakeShell& shell,

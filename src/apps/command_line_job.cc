@@ -69,9 +69,10 @@ void CommandLine::mark_program(std::vector<std::string>* words) const {
       words->insert(words->begin() + static_cast<ptrdiff_t>(at), "--");
       return;
     }
+    const std::string name = word.substr(0, word.find('='));
     const auto* other = std::find_if(kOtherNames.begin(), kOtherNames.end(),
-                                     [&](const auto& each) { return word == each.first; });
-    if (other != kOtherNames.end()) word = other->second;
+                                     [&](const auto& each) { return name == each.first; });
+    if (other != kOtherNames.end()) word = other->second + word.substr(name.size());
     // One that has its value in the next word.
     const CLI::Option* option = run->get_option_no_throw(word);
     if (option != nullptr && option->get_items_expected_min() > 0) ++at;

@@ -56,7 +56,9 @@ void OutputStream::take() {
     }
     begun_.append(buffer.data(), static_cast<size_t>(got));
     if (left_ != SIZE_MAX) left_ -= static_cast<size_t>(got);
-    give(!whole_lines_ || begun_.size() == kBegunMax);
+    give(!whole_lines_);
+    // Nothing that is labelled has such lines.
+    if (begun_.size() == kBegunMax) give(true);
   }
   // A pipe that is watched for nothing would still tell its end.
   loop_.forget(std::exchange(token_, 0));

@@ -49,6 +49,8 @@ check "no value that nobody can know" is "$(tab penstock up --shards '')" ""
 check "mount options" is "$(tab penstock mount DIR place -o noat)" noatime
 check "mount options after others" is "$(tab penstock mount DIR place -o ro,noat)" ro,noatime
 check "options of a launcher" is "$(tab penstock run --ke)" --keep-going
+check "its hosts" is "$(tab penstock run --host)" "--host --hostfile --hosts"
+check "nothing that is for machines" is "$(tab penstock run-)" ""
 check "commands to be told of" is "$(tab penstock help ver)" "verify version"
 if "$program" up "$store" --background >/dev/null 2>"$scratch/why"; then
   check "stores whose nodes run" is "$(tab penstock down "$scratch/st")" "$store"

@@ -1,6 +1,7 @@
 // Any bytes as the bodies of frames, and as a unique id. What is taken comes back alike.
 #include "../frame.h"
 #include "../rank_set.h"
+#include "../task.h"
 #include "../unique_id.h"
 #include "fuzz.h"
 
@@ -18,6 +19,12 @@ std::vector<std::string> seeds() {
   Invitation invitation;
   invitation.addresses.resize(2, {4, {}});
   const UniqueId id = encode(invitation);
+  Task task;
+  task.version = "1";
+  task.addresses = invitation.addresses;
+  task.command = {"program", "argument"};
+  task.environment = {{"NAME", "value"}};
+  task.directory = "/";
   return {text(encode(Hello{1, 2, {}})),
           text(encode(Welcome{{0, 0, 1, 2, 2}})),
           text(encode_bring("name", ranks, bytes)),
@@ -25,6 +32,7 @@ std::vector<std::string> seeds() {
           text(encode(EndedBody{{{3, How::killed, 9, "why"}}, {1, 2}})),
           text(encode_abort(3, "why")),
           text(encode_answer({{1, 2}, {3, 4}}, bytes)),
+          text(encode(task)),
           text({id.bytes.begin(), id.bytes.end()})};
 }
 
@@ -49,6 +57,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (const auto answer = decode_answer(bytes, kSize)) {
     ASSERT(same(encode_answer(answer->turns, answer->brought)));
   }
+  if (const auto task = decode_task(bytes)) {
+    ASSERT(same(encode(*task)) && task->count <= task->size - task->first);
+    ASSERT(decode_task_version(bytes)->program == task->version);
+  }
+  if (const auto number = decode_number(bytes)) ASSERT(same(encode_number(*number)));
   if (const auto bring = decode_bring(bytes)) {
     ByteReader from(bring->ranks);
     const auto ranks = read_ranks(from, kSize);

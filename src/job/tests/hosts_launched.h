@@ -17,11 +17,13 @@ namespace penstock::job::test {
 // A directory with the script in it.
 class FakeShell {
  public:
-  // `text` comes before the command is run: a program of bash, with $host.
+  // `text` comes before the command is run: a program of bash, with $host. Bash reads the user's
+  // own commands where its input is a socket, unless it is told not to.
   explicit FakeShell(const std::string& text = "") {
     std::string made = std::filesystem::temp_directory_path() / "hosts-XXXXXX";
     directory_ = ::mkdtemp(made.data());
-    std::ofstream(path()) << "#!/bin/bash\nhost=$1; shift\n" << text << "\nexec bash -c \"$*\"\n";
+    std::ofstream(path()) << "#!/bin/bash\nhost=$1; shift\n"
+                          << text << "\nexec bash --norc -c \"$*\"\n";
     ::chmod(path().c_str(), 0700);
   }
   ~FakeShell() { std::filesystem::remove_all(directory_); }

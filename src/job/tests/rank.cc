@@ -1,6 +1,7 @@
 // A rank of the tests' jobs: does what its words say, one after the other, and prints what it sees.
 // Ends with 1 and a line when something is not as it should be.
 
+#include "part_hostile.h"
 #include "rank_hostile.h"
 #include "unique_id.h"
 
@@ -349,6 +350,9 @@ int run(int argc, char** argv) {
 }  // namespace penstock::job
 
 int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "pose-as-part") == 0) {
+    return penstock::job::pose_as_part(argv[2]);
+  }
   // As the part of a launcher on another node.
   if (argc == 2 && std::strcmp(argv[1], "run-node") == 0) {
     const auto code = penstock::job::serve_node(0, penstock::job::variable_or("TEST_VERSION", "1"));

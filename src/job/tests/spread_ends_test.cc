@@ -24,7 +24,8 @@ using testing::Not;
 // between, as ssh is.
 constexpr const char* kTellPart = "echo $$ > ${0%/*}/$host.new; mv ${0%/*}/$host.new ${0%/*}/$host";
 constexpr const char* kBeBetween =
-    "bash -c \"$*\" <&0 & echo $$ > ${0%/*}/$host.new; mv ${0%/*}/$host.new ${0%/*}/$host; wait "
+    "bash --norc -c \"$*\" <&0 & echo $$ > ${0%/*}/$host.new; mv ${0%/*}/$host.new ${0%/*}/$host; "
+    "wait "
     "$!; "
     "exit $?";
 
@@ -243,7 +244,7 @@ TEST(LostHost, without_a_word_is_told_of_in_time) {
   ASSERT_TRUE(run("ip -n " + a + " link set lo up"));
   ASSERT_TRUE(run("ip -n " + b + " link set vb up"));
   {
-    const FakeShell shell("exec nsenter --net=/run/netns/" + b + " bash -c \"$*\"");
+    const FakeShell shell("exec nsenter --net=/run/netns/" + b + " bash --norc -c \"$*\"");
     LauncherProcess launcher(
         on_hosts(ranks(0, {"join", "meet", "pid", "trouble", "sleep"}), shell,
                  {{"localhost", 1}, {"b", 1}}),

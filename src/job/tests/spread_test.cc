@@ -3,6 +3,7 @@
 
 #include "hosts_launched.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +53,7 @@ TEST(Spread, arguments_come_as_they_are) {
 }
 
 TEST(Spread, hosts_get_the_variables_that_are_passed_and_no_others) {
-  const FakeShell shell("exec env -i OF_HOST=1 /bin/bash -c \"$*\"");
+  const FakeShell shell("exec env -i OF_HOST=1 /bin/bash --norc -c \"$*\"");
   for (const auto& [name, value] : std::map<std::string, std::string>{
            {"TEST_PASSED", "a b"}, {"TEST_OTHER", "x"}, {"TESTS_ALL_1", "c\nd"}}) {
     ::setenv(name.c_str(), value.c_str(), 1);
@@ -80,7 +81,7 @@ TEST(Spread, runs_in_the_launchers_directory_or_another) {
 }
 
 TEST(Spread, nothing_runs_anywhere_when_the_program_is_missing_on_one_host) {
-  const FakeShell shell("[[ $host == b ]] && export PATH=/none; exec /bin/bash -c \"$*\"");
+  const FakeShell shell("[[ $host == b ]] && export PATH=/none; exec /bin/bash --norc -c \"$*\"");
   LaunchOptions options = on_hosts(bash_line("echo it ran"), shell, {{"a", 1}, {"b", 1}});
   options.remote.passed = {};
   const Launched job = launched(options);
@@ -215,6 +216,38 @@ TEST(Spread, what_scripts_started_ends_with_a_job_that_failed) {
   for (int turn = 0; turn < 1000 && ::kill(child, 0) == 0; ++turn) ::usleep(10'000);
   EXPECT_NE(::kill(child, 0), 0) << "sleep goes on";
 }
+
+class HostilePart : public testing::TestWithParam<const char*> {};
+
+TEST_P(HostilePart, is_found_out) {
+  const FakeShell shell("[[ $host == b ]] && exec " JOB_RANK " pose-as-part " +
+                        std::string(GetParam()));
+  LaunchOptions options =
+      on_hosts(ranks(0, {"join", "meet", "sleep"}), shell, {{"a", 1}, {"b", 1}});
+  options.until_asked = std::chrono::milliseconds(20);
+  const Launched job = launched(options);
+  const std::string said = job.err + job.failure.message;
+  EXPECT_THAT(said, HasSubstr("b: "));
+  const std::string how = GetParam();
+  if (how == "wrong-secret" || how == "no-such-host") {
+    EXPECT_THAT(said, HasSubstr("shell ended with exit code 3, before anything was heard"));
+  } else if (how == "others-end") {
+    EXPECT_EQ(job.exit_code, 1);
+    EXPECT_EQ(job.err, "penstock run: rank 1 is lost: host b: its part there broke the protocol\n");
+    EXPECT_EQ(job.out, "peer gone: rank 1 is lost: b: its part there broke the protocol\n");
+  } else {
+    EXPECT_EQ(job.failure.message, "b: its part there broke the protocol");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, HostilePart,
+                         testing::Values("wrong-secret", "no-such-host", "garbage", "early-done",
+                                         "input-word", "other-stream", "too-long", "others-end"),
+                         [](const auto& each) {
+                           std::string name = each.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace penstock::job::test

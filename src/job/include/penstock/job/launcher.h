@@ -29,7 +29,7 @@ struct RemoteOptions {
   // Variables of this process that go to other machines: names, and beginnings of names with a '*'
   // at the end. Where one is not set, the other machine's own stays.
   std::vector<std::string> passed;
-  std::chrono::milliseconds until_reached{60'000};  // each
+  std::chrono::milliseconds until_reached{120'000};  // each
 };
 
 struct LaunchOptions {

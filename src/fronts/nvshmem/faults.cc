@@ -96,6 +96,16 @@ void fault_at(const char* call, Status status, const void* address, uint64_t byt
 void fault_status(const char* call, Status status) {
   Process& own = process();
   const symm::Group& all = group(call);
+  // A kernel that gives up ends all that the GPU does for this process: then that is why.
+  const device::SymmFailure failure = reported();
+  if (failure != device::kSymmNothing && failure != device::kSymmPeerGone)
+    fault(call, said_by(failure));
+  const bool is_of_others = own.member->first_end().has_value() || all.first_gone().has_value();
+  if (failure == device::kSymmNothing && status.code() == Code::peer_gone && !is_of_others) {
+    fault(call, fmt::format("the GPU does no more for this process (CUDA error {}; a kernel has "
+                            "failed, or the device)",
+                            status.detail()));
+  }
   if (status.code() == Code::peer_gone || status.code() == Code::cancelled) {
     // All PEs find the same: the next one tells. Who ended the job on purpose has told.
     const auto end = own.member->first_end();
@@ -106,9 +116,6 @@ void fault_status(const char* call, Status status) {
         gone ? fmt::format("PE {} has ended, which this waits for", *gone) : "the job was ended";
     end_job(own.exit_code_of_end(), call, what, is_told);
   }
-  // A kernel that gives up ends what the GPU does for this process: then that is why.
-  if (const device::SymmFailure failure = reported(); failure != device::kSymmNothing)
-    fault(call, said_by(failure));
   fault(call, fmt::format("failed: {}", status.name()));
 }
 

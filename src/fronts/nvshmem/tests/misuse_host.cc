@@ -10,7 +10,8 @@ int main(int argc, char** argv) {
   const auto is = [&](const char* name) { return std::strcmp(argv[1], name) == 0; };
   static uint64_t outside = 0;
   if (is("before_init")) nvshmem_uint64_p(&outside, 1, 0);
-  nvshmem_init();
+  nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
+  if (nvshmemx_hostlib_init_attr(0, &attributes) != 0) return 3;
   cudaStream_t stream;
   if (cudaSetDevice(0) != cudaSuccess || cudaStreamCreate(&stream) != cudaSuccess) return 3;
   const int me = nvshmem_my_pe();
@@ -40,7 +41,7 @@ int main(int argc, char** argv) {
     nvshmem_uint64_put(&outside, &value, 0, 99);
     nvshmemx_uint64_iput_on_stream(&outside, &value, 1, 1, 0, 99, stream);
     nvshmemx_uint64_wait_until_all_on_stream(word, 0, nullptr, NVSHMEM_CMP_EQ, 1, stream);
-    nvshmem_finalize();
+    nvshmemx_hostlib_finalize();
     return 0;
   }
   std::printf("%s: went on (%d)\n", argv[1], static_cast<int>(value));

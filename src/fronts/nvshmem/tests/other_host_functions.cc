@@ -478,7 +478,8 @@ void times() {
 
 int main(int argc, char** argv) {
   const bool tells_times = argc > 1 && std::strcmp(argv[1], "times") == 0;
-  nvshmem_init();
+  int level = 0;
+  if (nvshmem_init_thread(NVSHMEM_THREAD_MULTIPLE, &level) != 0) return 1;
   int devices = 0;
   must(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   must(cudaSetDevice(nvshmem_team_my_pe(NVSHMEMX_TEAM_NODE) % devices), "cudaSetDevice");

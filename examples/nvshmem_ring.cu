@@ -1,8 +1,11 @@
 // The usual first program for NVSHMEM: each PE's kernel puts its number into its right neighbour's
 // memory.
 //
-//   nvcc -x cu -arch=sm_90 -rdc=true -I$NVSHMEM_HOME/include -L$NVSHMEM_HOME/lib nvshmem_ring.cu -o
-//   ring -lnvshmem -lcuda nvshmrun -np 2 ./ring
+//   nvcc -x cu -arch=sm_90 -rdc=true -I$NVSHMEM_HOME/include -L$NVSHMEM_HOME/lib
+//     nvshmem_ring.cu -o ring -lnvshmem -lcuda     (in one line)
+//   nvshmrun -np 2 ./ring
+//
+// NVSHMEM_HOME is build/release, or where the package has it.
 #include <cstdio>
 #include <cuda_runtime.h>
 #include <nvshmem.h>

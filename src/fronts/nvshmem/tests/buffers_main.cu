@@ -120,9 +120,9 @@ int main() {
     expect(nvshmemx_buffer_register_symmetric(is_first ? plain : third.pointer(), kGranule, 0) ==
                nullptr,
            "cudaMalloc's memory on one PE is refused on all");
-    expect(nvshmemx_buffer_register_symmetric(third.pointer(), is_first ? 5 : kGranule, 0) ==
-               nullptr,
-           "a length that is no multiple is refused on all");
+    expect(
+        nvshmemx_buffer_register_symmetric(third.pointer(), is_first ? 5 : kGranule, 0) == nullptr,
+        "a length that is no multiple is refused on all");
     expect(nvshmemx_buffer_unregister_symmetric(first, 3 * kGranule) != 0,
            "another length is refused");
     expect(nvshmemx_buffer_unregister_symmetric(first, small.bytes) == 0,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # NVSHMEM's functions on a machine with GPUs: each that the host or a stream may call, with every type, on one PE and on
-# two (which share a GPU where there is one); what has no type; mistakes. With `--kernels` also each device function,
+# two (which share a GPU where there is one); what has no type; mistakes; modules, buffers. With `--kernels` also each device function,
 # which nvcc compiles in some minutes.
 #
 #   tests/gpu/nvshmem.sh BUILD_DIRECTORY [--kernels]
@@ -64,6 +64,38 @@ for pes in 1 2; do
   step "other host functions, $pes PEs" 120 "$build/bin/nvshmrun" -n $pes "$scratch/other" times
 done
 step "mistakes" 300 "$tests/misuse_host.sh" "$build/bin/nvshmrun" "$scratch/misuse"
+
+# The program's own modules, buffers, and kernels that give up: some seconds to compile.
+nvcc=("$cuda/bin/nvcc" -std=c++17 -arch=native "${includes[@]}")
+"${nvcc[@]}" -cubin "$tests/modules_kernels.cu" -o "$scratch/whole.cubin" || exit 1
+"${nvcc[@]}" -rdc=true -cubin -DLINKED "$tests/modules_kernels.cu" -o "$scratch/one.cubin" || exit 1
+"${nvcc[@]}" -rdc=true -cubin -DMORE "$tests/modules_kernels.cu" -o "$scratch/other.cubin" || exit 1
+"$cuda/bin/nvcc" -arch=native -dlink -cubin "$scratch/one.cubin" "$scratch/other.cubin" -o "$scratch/linked.cubin" || exit 1
+"${nvcc[@]}" -rdc=true -c "$tests/modules_main.cu" -o "$scratch/modules_one.o" || exit 1
+"${nvcc[@]}" -rdc=true -DMORE -c "$tests/modules_main.cu" -o "$scratch/modules_other.o" || exit 1
+# By the archive that loads the library.
+archive=(-L"$build/lib" -lnvshmem -L"$cuda/lib64/stubs" -lcuda)
+"$cuda/bin/nvcc" -arch=native -rdc=true "$scratch"/modules_{one,other}.o -o "$scratch/modules" "${archive[@]}" || exit 1
+for name in buffers reports; do
+  "${nvcc[@]}" "$tests/${name}_main.cu" -o "$scratch/$name" "${archive[@]}" || exit 1
+done
+for pes in 1 2; do
+  step "modules, $pes PEs" 100 "$build/bin/nvshmrun" -n $pes "$scratch/modules" "$scratch"/{whole,linked}.cubin
+  step "buffers, $pes PEs" 100 "$build/bin/nvshmrun" -n $pes "$scratch/buffers"
+done
+# job_ends NAME CODE HOW: because of a kernel that gives up so.
+job_ends() {
+  timeout --kill-after=10 20 "$build/bin/nvshmrun" -n 2 "$scratch/reports" "$3"
+  if [ $? -eq "$2" ]; then
+    echo "PASS $1"
+  else
+    echo "FAIL $1"
+    failures=$((failures + 1))
+  fi
+}
+job_ends "a kernel with a wrong address" 70 address
+job_ends "a kernel with a wrong PE" 70 pe
+job_ends "a kernel that ends the job" 5 exit
 
 if [ "$kernels" = --kernels ]; then
   "$cuda/bin/nvcc" -std=c++17 -arch=native -t 0 "${includes[@]}" "$tests/every_main.cu" \

@@ -45,6 +45,7 @@ Outcome<std::unique_ptr<job::Member>> join_by_shared_id(uint32_t rank, uint32_t 
     auto gate = open_gate();
     if (gate) {
       id = (*gate)->id();
+      const std::lock_guard lock(process().mutex);
       process().gates.push_back(std::move(*gate));
     } else {
       opened = gate.error();

@@ -1,6 +1,7 @@
 // What one-sided calls cost between two PEs of different nodes, in any implementation of OpenSHMEM;
 // and what the same takes over a bare socket: `shmem_far_bench serve PORT`, `shmem_far_bench ask
-// ADDRESS PORT`. bench/shmem_over_tcp.py builds and compares. Prints "NAME VALUE UNIT" lines.
+// ADDRESS PORT`. With "trips" as the last argument it stops after the round trips.
+// bench/shmem_over_tcp.py builds and compares. Prints "NAME VALUE UNIT" lines.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -52,7 +53,7 @@ static void send_all(int socket, const char* from, size_t bytes) {
   }
 }
 
-static int bare(int serves, const char* address, const char* port) {
+static int bare(int serves, const char* address, const char* port, int only_trips) {
   const int one = 1;
   struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
   name.sin_addr.s_addr = serves ? INADDR_ANY : inet_addr(address);
@@ -79,6 +80,7 @@ static int bare(int serves, const char* address, const char* port) {
     if (serves) send_all(socket_fd, word, sizeof word);
   }
   if (!serves) tell("round_trip", (now() - begin) / kTrips * 1e6, "us");
+  if (only_trips) return 0;
   const size_t sizes[] = {kSmall, kMiddle, kLargest};
   const char* const names[] = {"put.64k", "put.1m", "put.64m"};
   for (int i = 0; i < 3; ++i) {
@@ -142,7 +144,7 @@ static void large(char* there, char* here, size_t bytes, const char* size) {
   shmem_barrier_all();
 }
 
-static int one_sided(void) {
+static int one_sided(int only_trips) {
   shmem_init();
   me = shmem_my_pe();
   char* const there = shmem_malloc(kLargest);
@@ -166,6 +168,10 @@ static int one_sided(void) {
     // The first warms up.
     if (me == 0 && turn == 1) tell("round_trip", (now() - begin) / kTrips * 1e6, "us");
   }
+  if (only_trips) {
+    shmem_finalize();
+    return 0;
+  }
   long* const word = (long*)(void*)there;
   volatile long seen = 0;
   TIME("p.8", 300000, "us", shmem_long_p(word + i % 1024, i, 1));
@@ -188,7 +194,9 @@ static int one_sided(void) {
 }
 
 int main(int argc, char** argv) {
-  if (argc == 3 && strcmp(argv[1], "serve") == 0) return bare(1, NULL, argv[2]);
-  if (argc == 4 && strcmp(argv[1], "ask") == 0) return bare(0, argv[2], argv[3]);
-  return one_sided();
+  const int only_trips = strcmp(argv[argc - 1], "trips") == 0;
+  if (only_trips) --argc;
+  if (argc == 3 && strcmp(argv[1], "serve") == 0) return bare(1, NULL, argv[2], only_trips);
+  if (argc == 4 && strcmp(argv[1], "ask") == 0) return bare(0, argv[2], argv[3], only_trips);
+  return one_sided(only_trips);
 }

@@ -55,6 +55,38 @@ void puts_arrive_by_themselves(const Pe& pe) {
   }
 }
 
+// What a quiet has waited for is there for a third PE, too, which hears of it on another way; the
+// one that it was put to computes.
+void quiet_is_for_all(const Pe& pe) {
+  constexpr uint64_t kRounds = 200;
+  constexpr uint64_t kWords = 64;
+  auto* const words = pe.allocate<uint64_t>(kWords);
+  auto* const flag = pe.allocate<uint64_t>(1);
+  auto* const is_over = pe.allocate<uint64_t>(1);
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+  if (pe.size() >= 3 && pe.me() == 0) {
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      for (uint64_t i = 0; i < kWords; ++i)
+        CHECK(pe.group.put(words + i, &round, sizeof round, 1).ok());
+      CHECK(pe.group.quiet().ok());
+      CHECK(atomic_set(pe.group, flag, round, 2).ok());
+      CHECK(pe.group.wait([&] { return look_at(flag) >= round; }).ok());
+    }
+    CHECK(atomic_set(pe.group, is_over, uint64_t{1}, 1).ok());
+  } else if (pe.size() >= 3 && pe.me() == 1) {
+    while (look_at(is_over) == 0) ::sched_yield();
+  } else if (pe.size() >= 3 && pe.me() == 2) {
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      CHECK(pe.group.wait([&] { return look_at(flag) >= round; }).ok());
+      uint64_t seen[kWords];
+      CHECK(pe.group.get(seen, words, sizeof seen, 1).ok());
+      for (const uint64_t word : seen) CHECK(word == round);
+      CHECK(atomic_set(pe.group, flag, round, 0).ok());
+    }
+  }
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+}
+
 void all_send_at_once(const Pe& pe) {
   constexpr uint64_t kBytes = 12 << 20;
   auto* const there = pe.allocate<char>(kBytes);
@@ -308,6 +340,7 @@ const Named kFarScenarios[] = {
     {"cut_off", network_is_cut},
     {"computes", who_computes_answers},
     {"by_themselves", puts_arrive_by_themselves},
+    {"third", quiet_is_for_all},
     {"at_once", all_send_at_once},
     {"threads", threads_at_once},
     {"strides", rows_go_in_pieces},

@@ -57,11 +57,12 @@ std::vector<Case> cases() {
     all.push_back({scenario, 4, "2"});
     all.push_back({scenario, 5, "0,0,1,0,2"});
   }
-  for (const char* scenario :
-       {"computes", "by_themselves", "at_once", "threads", "strides", "questions", "strangers"}) {
+  for (const char* scenario : {"computes", "by_themselves", "at_once", "threads", "strides",
+                               "questions", "strangers", "third"}) {
     all.push_back({scenario, 2});
     all.push_back({scenario, 2, "2"});
     all.push_back({scenario, 3, "3"});
+    all.push_back({scenario, 3, "0,1,1"});
     all.push_back({scenario, 4, "0,1,1,0"});
   }
   return all;

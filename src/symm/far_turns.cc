@@ -20,7 +20,9 @@ constexpr uint32_t kTurnsPerEvents = 32;
 constexpr uint32_t kTurnsPerTimes = 64;
 // From one peer in one turn, so that others have theirs.
 constexpr uint64_t kReceiveAtOnce = uint64_t{4} << 20;
+constexpr uint64_t kSendAtOnce = uint64_t{4} << 20;
 constexpr int kTimesMilliseconds = 50;
+constexpr int kSilenceMilliseconds = 1000;
 
 }  // namespace
 
@@ -133,7 +135,8 @@ void FarTcp::flush(uint32_t pe) {
   Peer& peer = peers_[pe];
   if (peer.state != State::open) return;
   FarStream& stream = *peer.stream;
-  while (stream.has_unsent()) {
+  uint64_t all = 0;
+  while (stream.has_unsent() && all < kSendAtOnce) {
     iovec pieces[kPiecesAtOnce];
     msghdr message{};
     message.msg_iov = pieces;
@@ -144,6 +147,7 @@ void FarTcp::flush(uint32_t pe) {
                              : ::sendmsg(peer.socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
       stream.sent(static_cast<uint64_t>(sent));
+      all += static_cast<uint64_t>(sent);
       continue;
     }
     if (errno == EINTR) continue;
@@ -190,8 +194,13 @@ void FarTcp::lose(uint32_t pe, Status why) {
 }
 
 void FarTcp::look_at_times() {
-  if (connecting_.empty() && strangers_.empty() && is_listening_) return;
   const engine::Time now = options_.clock->now();
+  if (now >= look_for_silence_at_) {
+    look_for_silence_at_ = now + limits::kFarSilenceLook;
+    for (size_t i = open_.size(); i-- > 0;) {
+      if (is_cut_off(peers_[open_[i]].socket.get())) lose(open_[i], Code::peer_gone);
+    }
+  }
   if (!is_listening_ && now >= listen_again_at_) {
     is_listening_ = true;
     watch(EPOLL_CTL_MOD, options_.listener.socket.get(), EPOLLIN, kListener);
@@ -241,7 +250,7 @@ void FarTcp::run() {
       has_times = !connecting_.empty() || !strangers_.empty() || !is_listening_;
     }
     pollfd ready{epoll_.get(), POLLIN, 0};
-    (void)::poll(&ready, 1, has_times ? kTimesMilliseconds : -1);
+    (void)::poll(&ready, 1, has_times ? kTimesMilliseconds : kSilenceMilliseconds);
     uint64_t count = 0;
     const bool was_woken = ::read(wake_.get(), &count, sizeof count) > 0;
     uint64_t now = turns_of_calls_.load(std::memory_order_relaxed);

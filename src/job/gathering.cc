@@ -54,10 +54,17 @@ void Gathering::adopt(UniqueFd socket) {
     if ((events & ~EPOLLOUT) != 0) read(room);
   });
   if (!token) return;
-  const auto patience =
-      loop_.at(std::chrono::steady_clock::now() + kRoomsPatience, [this, room] { drop(room); });
+  const auto patience = loop_.at(std::chrono::steady_clock::now() + kRoomsPatience,
+                                 [this, room] { lose_patience(room); });
   rooms_[room] = {
       std::make_unique<Connection>(std::move(socket), kFromUnknown), *token, patience, {}, {}};
+}
+
+void Gathering::lose_patience(uint64_t room) {
+  // What it said may have come while this thread had much else to do.
+  read(room);
+  const auto at = rooms_.find(room);
+  if (at != rooms_.end() && at->second.patience != 0) drop(room);
 }
 
 void Gathering::read(uint64_t room) {

@@ -56,6 +56,8 @@ class Gathering {
   };
 
   void read(uint64_t room);
+  // It has not said who it is in time.
+  void lose_patience(uint64_t room);
   // bad_message: the room is dropped.
   Status act(uint64_t room, const Frame& frame);
   Status greet(uint64_t room, const Frame& frame);

@@ -23,10 +23,9 @@ using std::chrono::milliseconds;
 // Two connections of each node, and its shell with two pipes.
 constexpr uint64_t kFilesPerNode = 6;
 // When no descriptor is left for who comes, until it is tried again.
-constexpr milliseconds kAcceptAgain{100};
+constexpr milliseconds kListenAgain{100};
 // Connections of a node that is lost end one after the other, and each tells more.
-constexpr milliseconds kUntilLost{300};
-constexpr const char* kPartEnded = "its part of the job has ended";
+constexpr milliseconds kUntilWhyIsKnown{300};
 // After all ranks were made to end: a node that says nothing is not waited for.
 constexpr milliseconds kUntilSilent{10'000};
 constexpr milliseconds kUntilTold{2000};
@@ -34,8 +33,6 @@ constexpr milliseconds kUntilShellsEnd{3000};
 constexpr size_t kAddressesMaxOfTask = 64;
 // So that what is under way fits, and the window never closes: see kStreamBytesUnderWay.
 constexpr int kReceiveBuffer = 512 * 1024;
-
-constexpr Accepts kFromParts{256 * kKiB, 0};
 
 // What each rank is told anew.
 constexpr const char* kOwnOfRanks[] = {"PENSTOCK_JOB_FD",     "PENSTOCK_JOB_SOCKET",
@@ -128,7 +125,7 @@ Result<void, Failure> SpreadLaunching::prepare() {
             complete_ = true;
             start_if_ready();
           },
-          [this](uint32_t node) { lose_soon(node, kPartEnded); }});
+          [this](uint32_t node) { lose_soon(node, kPartHasEnded); }});
   return open_port();
 }
 
@@ -176,7 +173,7 @@ void SpreadLaunching::accept_all() {
       gathering_->adopt(std::move(socket));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       loop_.forget(std::exchange(listening_, 0));
-      loop_.at(std::chrono::steady_clock::now() + kAcceptAgain, [this] { listen_again(); });
+      loop_.at(std::chrono::steady_clock::now() + kListenAgain, [this] { listen_again(); });
       return;
     } else if (errno != EINTR && errno != ECONNABORTED) {
       return;
@@ -204,9 +201,11 @@ Task SpreadLaunching::task_for(uint32_t node) const {
 }
 
 void SpreadLaunching::reach_more() {
-  while (next_ < nodes_.size() && reaching_ < limits::kNodesReachedAtOnce && !is_over()) {
-    reach(next_++);
-  }
+  reaching_more_ = 0;
+  if (next_ == nodes_.size() || reaching_ >= limits::kNodesReachedAtOnce || is_over()) return;
+  reach(next_++);
+  // One at a time, so that those that have come are heard between.
+  reaching_more_ = loop_.at(std::chrono::steady_clock::now(), [this] { reach_more(); });
 }
 
 void SpreadLaunching::reach(uint32_t node) {
@@ -240,143 +239,7 @@ void SpreadLaunching::reached(uint32_t node) {
   loop_.cancel(std::exchange(nodes_[node].patience, 0));
   ASSERT(reaching_ > 0);
   --reaching_;
-  reach_more();
-}
-
-void SpreadLaunching::take_part(uint32_t node, std::unique_ptr<Connection> control,
-                                std::vector<Frame> frames) {
-  Node& at = nodes_[node];
-  if (at.state != State::reaching) return;
-  const auto token = loop_.watch(control->fd(), EPOLLIN, [this, node](uint32_t events) {
-    if ((events & EPOLLOUT) != 0) flush(node);
-    if ((events & ~EPOLLOUT) != 0) read(node);
-  });
-  if (!token) return lose(node, "no descriptor is left here (ulimit -n)");
-  at.token = *token;
-  at.control = std::move(control);
-  at.control->accept_from_now_on(kFromParts);
-  at.state = State::came;
-  reached(node);
-  take_all(node, frames, {});
-}
-
-void SpreadLaunching::read(uint32_t node) {
-  Node& at = nodes_[node];
-  if (!at.control) return;
-  std::vector<Frame> frames;
-  const Status status = at.control->receive(&frames);
-  take_all(node, frames, status);
-}
-
-void SpreadLaunching::take_all(uint32_t node, const std::vector<Frame>& frames, Status status) {
-  for (const Frame& frame : frames) {
-    if (!nodes_[node].control) return;
-    const Status acted = act(node, frame);
-    if (!acted.ok()) return lose(node, "its part there broke the protocol");
-  }
-  if (status.ok() || !nodes_[node].control) return;
-  if (finishing_) return close(node);
-  if (status.code() == Code::bad_message) return lose(node, "its part there broke the protocol");
-  const auto error = static_cast<int>(status.detail());
-  if (error != 0 && error != ECONNRESET && error != EPIPE) {
-    return lose(node, fmt::format("it is not reached any more ({})", std::strerror(error)));
-  }
-  close(node);
-  lose_soon(node, kPartEnded);
-}
-
-Status SpreadLaunching::act(uint32_t node, const Frame& frame) {
-  Node& at = nodes_[node];
-  switch (frame.header.kind) {
-    case Kind::ready:
-      if (at.state != State::came) return Code::bad_message;
-      at.state = State::ready;
-      ++ready_;
-      start_if_ready();
-      return {};
-    case Kind::cannot: {
-      auto why = decode_failed(frame.body);
-      if (!why) return Code::bad_message;
-      give_up({why->code, fmt::format("{}: {}", options_.nodes[node].host, why->text)});
-      return {};
-    }
-    case Kind::output:
-      return take_output(node, frame);
-    case Kind::took:
-    case Kind::closed:
-      return node == 0 ? take_input_word(frame) : Status(Code::bad_message);
-    case Kind::ended:
-      return take_ended(node, frame);
-    case Kind::done:
-      if (at.state != State::ready || !started_) return Code::bad_message;
-      at.state = State::done;
-      ++over_;
-      return {};
-    default:
-      return {};  // of a later version
-  }
-}
-
-Status SpreadLaunching::take_output(uint32_t node, const Frame& frame) {
-  const uint64_t serial = frame.header.serial;
-  if (serial == 0 || serial >= kStreams) return Code::bad_message;
-  const auto stream = static_cast<Stream>(serial);
-  size_t& owed = nodes_[node].owed[serial];
-  owed += frame.body.size();
-  if (owed > kFromParts.body_bytes) return Code::bad_message;
-  if (shut_[serial]) return {};
-  Sink& sink = sink_of(stream);
-  sink.write({reinterpret_cast<const char*>(frame.body.data()), frame.body.size()});
-  if (sink.is_broken()) {
-    shut(stream);
-  } else if (sink.has_room()) {
-    send(node, Kind::took, encode_number(static_cast<uint32_t>(std::exchange(owed, 0))), serial);
-  }
-  return {};
-}
-
-void SpreadLaunching::give_back(Stream stream) {
-  const auto serial = static_cast<uint64_t>(stream);
-  if (sink_of(stream).is_broken()) return shut(stream);
-  for (uint32_t node = 0; node < nodes_.size(); ++node) {
-    size_t& owed = nodes_[node].owed[serial];
-    if (owed == 0) continue;
-    send(node, Kind::took, encode_number(static_cast<uint32_t>(std::exchange(owed, 0))), serial);
-  }
-}
-
-// So that ranks hear what they would if they wrote there themselves.
-void SpreadLaunching::shut(Stream stream) {
-  const auto serial = static_cast<uint64_t>(stream);
-  if (std::exchange(shut_[serial], true)) return;
-  for (uint32_t node = 0; node < nodes_.size(); ++node) send(node, Kind::closed, {}, serial);
-}
-
-Status SpreadLaunching::take_input_word(const Frame& frame) {
-  if (frame.header.serial != static_cast<uint64_t>(Stream::input) || !input_) {
-    return Code::bad_message;
-  }
-  if (frame.header.kind == Kind::closed) {
-    input_->stop();
-    return {};
-  }
-  const auto bytes = decode_number(frame.body);
-  if (!bytes) return Code::bad_message;
-  input_->took(*bytes);
-  return {};
-}
-
-Status SpreadLaunching::take_ended(uint32_t node, const Frame& frame) {
-  const auto ended = decode_ended(frame.body, options_.size);
-  if (!ended || !started_) return Code::bad_message;
-  for (const End& end : ended->ends) {
-    const uint32_t first = nodes_[node].first;
-    if (end.rank < first || end.rank - first >= options_.nodes[node].ranks) {
-      return Code::bad_message;
-    }
-    ending_.failed(end, ", on " + options_.nodes[node].host);
-  }
-  return {};
+  if (reaching_more_ == 0) reach_more();
 }
 
 std::string SpreadLaunching::shell_of(uint32_t node) const {
@@ -407,13 +270,13 @@ void SpreadLaunching::lose_soon(uint32_t node, const std::string& why) {
   Node& at = nodes_[node];
   if (finishing_ || at.state == State::lost) return;
   if (at.losing == 0) {
-    at.losing = loop_.at(std::chrono::steady_clock::now() + kUntilLost, [this, node] {
+    at.losing = loop_.at(std::chrono::steady_clock::now() + kUntilWhyIsKnown, [this, node] {
       nodes_[node].losing = 0;
       lose(node, nodes_[node].why);
     });
   }
   // Of an end of a process more is known than of a connection's.
-  if (at.why.empty() || why != kPartEnded) at.why = why;
+  if (at.why.empty() || why != kPartHasEnded) at.why = why;
 }
 
 void SpreadLaunching::start_if_ready() {

@@ -24,6 +24,9 @@
 
 namespace penstock::job {
 
+// Why a node is lost of whose end nothing else is known.
+inline constexpr const char* kPartHasEnded = "its part of the job has ended";
+
 // Of the thread that launches.
 class SpreadLaunching {
  public:
@@ -111,6 +114,7 @@ class SpreadLaunching {
   std::vector<Node> nodes_;
   uint32_t next_ = 0;      // the first that nothing was done for
   uint32_t reaching_ = 0;  // how many are being reached
+  Loop::Token reaching_more_ = 0;
   uint32_t ready_ = 0;
   uint32_t over_ = 0;  // done or lost
   bool complete_ = false;

@@ -223,8 +223,8 @@ TEST_P(HostilePart, is_found_out) {
   const FakeShell shell("[[ $host == b ]] && exec " JOB_RANK " pose-as-part " +
                         std::string(GetParam()));
   LaunchOptions options =
-      on_hosts(ranks(0, {"join", "meet", "sleep"}), shell, {{"a", 1}, {"b", 1}});
-  options.until_asked = std::chrono::milliseconds(20);
+      on_hosts(ranks(0, {"join", "meet", "leave"}), shell, {{"a", 1}, {"b", 1}});
+  options.until_asked = std::chrono::milliseconds(20'000);
   const Launched job = launched(options);
   const std::string said = job.err + job.failure.message;
   EXPECT_THAT(said, HasSubstr("b: "));

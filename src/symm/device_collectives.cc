@@ -122,6 +122,12 @@ Status DeviceCollectives::launch(const Team& team, const Operation& operation, S
       heap_.at(operation.source, gives_parts ? all : operation.bytes, me) == nullptr) {
     return Code::invalid_argument;
   }
+  // Alone everything is a copy.
+  if (team.size() == 1) {
+    return operation.dest == operation.source
+               ? Status()
+               : heap_.device().copy(operation.dest, operation.source, operation.bytes, stream);
+  }
   const PeSet& set = team.set();
   const GridPlan plan =
       device::grid_plan(operation.kind, static_cast<int>(set.size), operation.bytes);

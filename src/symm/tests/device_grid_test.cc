@@ -40,6 +40,19 @@ struct Combined<symm::Narrow> {
 namespace penstock::symm {
 namespace {
 
+uint64_t* blocks_done(const SimulatedGpus& gpus, int pe) {
+  return reinterpret_cast<uint64_t*>(gpus.memory(pe));
+}
+// What a kernel's end is for the next one in a stream: all blocks of the PE have done their part,
+// and what they did is seen.
+void end_of_kernel(const device::GridBlock& at, uint64_t* done, uint64_t kernels) {
+  device::Block::meet();
+  device::fence_system();
+  if (device::Block::rank() == 0) device::add_system(done, uint64_t{1});
+  device::wait(at.state, [&] { return device::load_acquire(done) >= kGridTestBlocks * kernels; });
+  device::Block::meet();
+}
+
 struct Operation {
   GridKind kind = GridKind::broadcast;
   uint64_t bytes = 0;
@@ -64,6 +77,22 @@ uint8_t byte_of(int index, uint64_t operation, uint64_t i) {
 uint64_t all_of(GridKind kind, uint64_t bytes, int size) {
   const bool each = kind != GridKind::broadcast && kind != GridKind::reduce;
   return each ? bytes * static_cast<uint64_t>(size) : bytes;
+}
+
+// What a kernel does, by one block of it.
+template <class T>
+bool one_kernel(const device::GridBlock& at) {
+  const bool is_reduction =
+      at.work.kind == GridKind::reduce || at.work.kind == GridKind::reducescatter;
+  if (is_reduction) {
+    return at.block >= at.work.blocks || device::grid_reduce<device::Sum, T>(at);
+  }
+  if (at.work.pairs != 0) return at.block >= at.work.blocks || device::marked_bytes(at);
+  if (at.block >= at.work.blocks) {
+    device::grid_copy_own(at, {at.block - at.work.blocks, kGridTestBlocks - at.work.blocks});
+    return true;
+  }
+  return device::grid_bytes(at);
 }
 
 // What becomes of bytes; reductions by sums of T.
@@ -136,24 +165,9 @@ class Story {
     for (uint64_t o = 0; o < operations_.size(); ++o) {
       const GridWork work = work_of(index, o);
       const device::GridBlock at = device::grid_block(state, work, SimulatedGpus::block());
-      if (!one_kernel(at)) ++wrong_;
-      device::Company<device::Scope::block>::meet();
-      device::fence_system();
+      if (!one_kernel<T>(at)) ++wrong_;
+      end_of_kernel(at, blocks_done(gpus_, pe), o + 1);
     }
-  }
-
-  static bool one_kernel(const device::GridBlock& at) {
-    const bool is_reduction =
-        at.work.kind == GridKind::reduce || at.work.kind == GridKind::reducescatter;
-    if (is_reduction) {
-      return at.block >= at.work.blocks || device::grid_reduce<device::Sum, T>(at);
-    }
-    if (at.work.pairs != 0) return at.block >= at.work.blocks || device::marked_bytes(at);
-    if (at.block >= at.work.blocks) {
-      device::grid_copy_own(at, {at.block - at.work.blocks, kGridTestBlocks - at.work.blocks});
-      return true;
-    }
-    return device::grid_bytes(at);
   }
 
   GridWork work_of(int index, uint64_t o) {
@@ -255,7 +269,7 @@ void try_team(uint64_t seed, int pes, const TestTeam& team) {
 }
 
 TEST(SymmDeviceGrids, operations_one_after_the_other_give_what_they_should) {
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
     for (const int pes : {1, 2, 3, 4}) try_team<int32_t>(seed, pes, {0, 0, 1, pes});
     try_team<int64_t>(seed, 2, {0, 0, 1, 2});
     try_team<int8_t>(seed, 3, {0, 0, 1, 3});
@@ -277,8 +291,10 @@ TEST(SymmDeviceGrids, marked_words_are_used_again) {
          {GridKind::broadcast, GridKind::fcollect, GridKind::reduce, GridKind::alltoall}) {
       std::vector<Operation> operations;
       for (int i = 0; i < 12; ++i) {
-        operations.push_back(
-            {kind, static_cast<uint64_t>(4 + i * seed % 5 * 8), i % 3, false, true});
+        // Always the same root, or one after the other.
+        const int root = seed % 2 == 0 ? 1 : i % 3;
+        const uint64_t bytes = 4 + static_cast<uint64_t>(i) * seed % 5 * 8;
+        operations.push_back({kind, bytes, root, false, true});
       }
       Story<int32_t>(seed, 3, {0, 0, 1, 3}, operations).run();
     }
@@ -289,7 +305,11 @@ TEST(SymmDeviceGrids, marked_words_are_used_again) {
 TEST(SymmDeviceGrids, numbers_of_marked_words_begin_anew) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     std::vector<Operation> operations;
-    for (int i = 0; i < 8; ++i) operations.push_back({GridKind::reduce, 24, 0, false, true});
+    // Small ones first, so that later ones come to what an old one has left.
+    for (int i = 0; i < 8; ++i) {
+      operations.push_back(
+          {GridKind::reduce, i < 3 ? uint64_t{24} : uint64_t{120}, 0, false, true});
+    }
     Story<int32_t> story(seed, 3, {0, 0, 1, 3}, operations);
     for (int pe = 0; pe < 3; ++pe) {
       auto& grid = reinterpret_cast<device::SymmControl*>(story.gpus().state(pe).heap)->grids[0];
@@ -302,6 +322,94 @@ TEST(SymmDeviceGrids, numbers_of_marked_words_begin_anew) {
       }
     }
     story.run();
+  }
+}
+
+// What comes out of one operation is what the next one takes: nobody may take it, or put into it,
+// too early.
+TEST(SymmDeviceGrids, operations_in_place_follow_each_other) {
+  constexpr uint64_t kWords = 96;
+  constexpr uint64_t kOperations = 8;
+  for (uint64_t seed = 1; seed <= 24; ++seed) {
+    const int pes = 2 + static_cast<int>(seed % 3);
+    SimulatedGpus gpus(seed, {.pes = pes, .lanes = 4, .blocks = kGridTestBlocks});
+    for (int pe = 0; pe < pes; ++pe) {
+      for (uint64_t i = 0; i < kWords; ++i)
+        reinterpret_cast<uint32_t*>(gpus.memory(pe, kGridDest))[i] =
+            static_cast<uint32_t>(i + static_cast<uint64_t>(pe));
+    }
+    ASSERT_TRUE(gpus.run([&](int pe) {
+      for (uint64_t o = 0; o < kOperations; ++o) {
+        const bool is_marked = (seed + o) % 4 == 0;
+        const GridWork work = {gpus.memory(pe, kGridDest), gpus.memory(pe, kGridDest), kWords * 4,
+                               is_marked ? uint64_t{16} : 0, 0, 1, pes, pe, 0, 0, GridKind::reduce,
+                               // Other blocks have other parts each time.
+                               is_marked ? 3 : 1 + static_cast<uint32_t>(o % kGridTestBlocks)};
+        const device::GridBlock at =
+            device::grid_block(gpus.state(pe), work, SimulatedGpus::block());
+        one_kernel<uint32_t>(at);
+        end_of_kernel(at, blocks_done(gpus, pe), o + 1);
+      }
+    })) << seed;
+    for (int pe = 0; pe < pes; ++pe) {
+      for (uint64_t i = 0; i < kWords; ++i) {
+        uint32_t sum = 0;
+        for (int other = 0; other < pes; ++other)
+          sum += static_cast<uint32_t>(i + static_cast<uint64_t>(other));
+        for (uint64_t o = 1; o < kOperations; ++o) sum *= static_cast<uint32_t>(pes);
+        ASSERT_EQ(reinterpret_cast<uint32_t*>(gpus.memory(pe, kGridDest))[i], sum)
+            << "seed " << seed << ", PE " << pe << ", word " << i;
+      }
+    }
+  }
+}
+
+// A PE writes its dest until it comes itself, and finds all there when it is through.
+TEST(SymmDeviceGrids, nobody_writes_a_dest_before_its_pe_has_come) {
+  constexpr uint64_t kBytes = 96;
+  for (uint64_t seed = 1; seed <= 24; ++seed) {
+    const int pes = 2 + static_cast<int>(seed % 3);
+    const auto kind = static_cast<GridKind>(seed / 3 % 3);
+    SimulatedGpus gpus(seed, {.pes = pes, .lanes = 4, .blocks = kGridTestBlocks});
+    int wrong = 0;
+    ASSERT_TRUE(gpus.run([&](int pe) {
+      const device::SymmState& state = gpus.state(pe);
+      for (uint64_t o = 0; o < 4; ++o) {
+        const auto root = static_cast<int>(seed % static_cast<uint64_t>(pes));
+        const GridWork work = {gpus.memory(pe, kGridDest),
+                               gpus.memory(pe, kGridSource),
+                               kBytes,
+                               (seed + o) % 3 == 0 ? uint64_t{4} : 0,
+                               0,
+                               1,
+                               pes,
+                               pe,
+                               0,
+                               root,
+                               kind,
+                               (seed + o) % 3 == 0 ? 3U : 2U};
+        const device::GridBlock at = device::grid_block(state, work, SimulatedGpus::block());
+        auto* const dest = reinterpret_cast<uint64_t*>(work.dest);
+        auto* const source = reinterpret_cast<uint64_t*>(const_cast<void*>(work.source));
+        const uint64_t words = all_of(kind, kBytes, pes) / 8;
+        if (at.block == 0) {
+          for (uint64_t i = device::Block::rank(); i < words; i += device::Block::size()) {
+            device::store_weak(dest + i, ~uint64_t{0});
+            device::store_weak(source + i, static_cast<uint64_t>(pe) * 1000 + o);
+          }
+        }
+        end_of_kernel(at, blocks_done(gpus, pe), 3 * o + 1);
+        if (!one_kernel<uint64_t>(at)) ++wrong;
+        end_of_kernel(at, blocks_done(gpus, pe), 3 * o + 2);
+        for (uint64_t i = device::Block::rank(); i < words; i += device::Block::size()) {
+          const auto from =
+              kind == GridKind::broadcast ? static_cast<uint64_t>(root) : i / (kBytes / 8);
+          if (device::load_weak(dest + i) != from * 1000 + o) ++wrong;
+        }
+        end_of_kernel(at, blocks_done(gpus, pe), 3 * o + 3);
+      }
+    })) << seed;
+    EXPECT_EQ(wrong, 0) << "seed " << seed << ", kind " << static_cast<int>(kind);
   }
 }
 

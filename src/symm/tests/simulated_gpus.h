@@ -36,7 +36,7 @@ struct SimulatedShape {
 
 class SimulatedGpus {
  public:
-  static constexpr uint64_t kHeapBytes = uint64_t{32} << 20;
+  static constexpr uint64_t kHeapBytes = uint64_t{64} << 20;
 
   SimulatedGpus(uint64_t seed, SimulatedShape shape);
   ~SimulatedGpus();

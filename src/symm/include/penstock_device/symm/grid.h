@@ -181,9 +181,24 @@ PENSTOCK_DEVICE bool broadcast_others(const GridBlock& at, uint64_t begun, uint3
   return wait_for_steps(at, begun + steps, kAllMembers);
 }
 
+// One that has nothing to pass on tells at once all that it will ever tell, and waits for the root
+// alone.
+PENSTOCK_DEVICE bool receive_broadcast(const GridBlock& at) {
+  constexpr uint64_t kSteps = 2;  // it has come, and all that it does is done
+  tell_steps(at, kSteps);
+  const uint64_t now = load_system(&at.own().steps[at.block]) + kSteps;
+  const bool come = wait_for_steps(at, now, at.work.root);
+  end_steps(at, now);
+  return come;
+}
+
 // A broadcast, fcollect or alltoall, by one block of it. False: somebody has ended.
 PENSTOCK_DEVICE bool grid_bytes(const GridBlock& at) {
   if (at.block >= at.work.blocks) return true;
+  if (at.work.kind == GridKind::broadcast && at.members.size == 2 &&
+      at.members.index != at.work.root) {
+    return receive_broadcast(at);
+  }
   uint64_t before = 0;
   if (!begin_steps(at, before)) return false;
   const uint64_t begun = before + 1;

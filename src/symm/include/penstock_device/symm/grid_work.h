@@ -34,7 +34,8 @@ struct GridWork {
 static_assert(sizeof(GridWork) == 64, "the argument of kernels");
 
 constexpr uint32_t kGridThreads = 512;
-constexpr uint32_t kGridLocalBlocks = 8;
+constexpr uint32_t kGridLocalBlocks =
+    16;  // each moves 45 GB/s, at twice the rate of a link together
 // A block more pays from here on: its waits cost as much as this many bytes.
 constexpr uint64_t kGridBlockBytes = 8192;
 constexpr uint64_t kGridLocalBlockBytes = 65536;

@@ -42,7 +42,7 @@ struct alignas(16) SymmPair {
 // same number only.
 constexpr uint32_t kSymmGridBlocks = 32;
 // Blocks that exchange marked words, and pairs of words that come to each of them at a time.
-constexpr uint32_t kSymmMarkedBlocks = 8;
+constexpr uint32_t kSymmMarkedBlocks = 16;
 constexpr uint32_t kSymmMarkedPairs = 512;
 
 // A PE's part in what a team does by such kernels.

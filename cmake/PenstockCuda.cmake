@@ -33,7 +33,7 @@ function(penstock_fat_binary image source)
       -gencode arch=compute_80,code=sm_80
       -gencode arch=compute_90,code=sm_90
       -gencode arch=compute_90,code=compute_90
-      -I${PROJECT_SOURCE_DIR}/src/ring/include -I${CMAKE_CURRENT_SOURCE_DIR}/include
+      -I${PROJECT_SOURCE_DIR}/src/ring/include -I${PROJECT_SOURCE_DIR}/src/symm/include -I${CMAKE_CURRENT_SOURCE_DIR}/include
       -DPENSTOCK_MAILBOX=$<BOOL:${PENSTOCK_MAILBOX}>
       -MD -MF ${image}.d -MT ${image}
       -ccbin ${CMAKE_CXX_COMPILER}

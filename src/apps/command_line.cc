@@ -138,6 +138,22 @@ void CommandLine::add_check_net(CLI::App* check) {
       "Ends with 3 when something is bad: a node that is not reached, a card that is down.");
 }
 
+void CommandLine::add_check_symm(CLI::App* check) {
+  CLI::App* symm = check->add_subcommand(
+      "symm", "How the PEs of a job reach one another's memory, and why not better");
+  symm->callback([this] { action_ = [this] { return run_check_symm(symm_check_); }; });
+  symm->add_option("-n", symm_check_.pes,
+                   "How many PEs are started on this machine (default: one for each GPU, two at "
+                   "least); in a job its processes are the PEs")
+      ->check(CLI::Range(2, 4096));
+  symm->add_option("--seconds", symm_check_.seconds, "How long each pair is measured (default 0.5)")
+      ->check(CLI::Range(0.02, 60.0));
+  symm->add_flag("--json", symm_check_.json, "For machines");
+  symm->footer(
+      "In a job: penstock run -n 4 penstock check symm; PE 0 prints. Ends with 3 when PEs do not "
+      "reach one another.");
+}
+
 void CommandLine::add_other_commands() {
   const char* group = "Other";
   CLI::App* bench = command("bench", group, "Measure this machine side by side with fio",
@@ -145,7 +161,7 @@ void CommandLine::add_other_commands() {
   bench
       ->add_option("NAME", bench_.suites,
                    "ring, cache, mount, store (default: these), small, aged, durable, fair, gpu, "
-                   "load, usrbio, metrics, cluster, net; one row of small: small.import.4k, "
+                   "load, usrbio, metrics, cluster, net, symm; one row of small: small.import.4k, "
                    "small.reimport.4k, small.verify.4k, small.read.cold, small.read.warm.4k, "
                    "small.read.warm.mixed")
       ->check(CLI::IsMember(bench::suite_names()));
@@ -168,6 +184,11 @@ void CommandLine::add_other_commands() {
   bench->add_option("--store", bench_.store,
                     "net, with --to: the store directory of the node that measures (or "
                     "PENSTOCK_STORE)");
+  bench
+      ->add_option("-n", bench_.how.pes,
+                   "symm: how many PEs are started (default: one for each GPU, two at least); in "
+                   "a job its processes are the PEs")
+      ->check(CLI::Range(2, 4096));
   bench->add_flag("--quick", bench_.how.quick, "Shorter: for a first look");
   bench->add_flag("--full", bench_.how.full,
                   "Every size from 4 KiB to 4 MiB, random and sequential");
@@ -191,6 +212,7 @@ void CommandLine::add_other_commands() {
   gpus->add_option("--dir", check_.directory, "Scratch space on the disk to measure");
   gpus->add_flag("--json", check_.json, "For machines");
   add_check_net(check);
+  add_check_symm(check);
 
   CLI::App* help =
       command("help", group, "What a command does, and its options", [] { return kExitOk; });

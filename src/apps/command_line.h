@@ -27,6 +27,7 @@ class CommandLine {
                     std::function<int()> action);
   void add_other_commands();
   void add_check_net(CLI::App* check);
+  void add_check_symm(CLI::App* check);
 
   // command_line_node.cc: nodes and clusters
   void add_node_commands();
@@ -64,6 +65,7 @@ class CommandLine {
   SaveOptions save_;
   CheckOptions check_;
   NetCheckOptions net_check_;
+  SymmCheckOptions symm_check_;
   MetadataOptions metadata_;
   int (*metadata_action_)(const MetadataOptions&) = nullptr;
   BenchOptions bench_;

@@ -284,6 +284,13 @@ struct NetCheckOptions {
 };
 int run_check_net(const NetCheckOptions& options);
 
+struct SymmCheckOptions {
+  uint32_t pes = 0;      // that are started for it; 0: one for each GPU, or those of the job
+  double seconds = 0.5;  // for each pair
+  bool json = false;
+};
+int run_check_symm(const SymmCheckOptions& options);
+
 struct RunOptions {
   std::optional<uint32_t> size;
   uint32_t per_node = 0;                 // 0: as many as there are

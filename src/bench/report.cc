@@ -81,6 +81,31 @@ Outcome<void> write_report(const std::string& file, const std::vector<BenchLine>
   return {};
 }
 
+Outcome<std::vector<BenchLine>> read_report(const std::string& file) {
+  std::ifstream in(file);
+  const Json list = Json::parse(in, nullptr, false);
+  if (!list.is_array()) return Failure{Code::io_error, file + ": has no lines of a benchmark"};
+  const auto number = [](const Json& one, const char* key) -> std::optional<double> {
+    const auto found = one.find(key);
+    if (found == one.end() || !found->is_number()) return std::nullopt;
+    return found->get<double>();
+  };
+  std::vector<BenchLine> lines;
+  for (const Json& one : list) {
+    BenchLine line;
+    line.name = text_at(one, "name");
+    line.title = text_at(one, "title");
+    line.unit = text_at(one, "unit");
+    line.value = number(one, "value").value_or(0);
+    line.reference = number(one, "reference");
+    line.ratio = number(one, "ratio");
+    line.budget = number(one, "budget");
+    line.note = text_at(one, "note");
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 std::string describe_machine() {
   utsname name{};
   ::uname(&name);

@@ -10,6 +10,7 @@
 #include "net_suite.h"
 #include "ring_suite.h"
 #include "small_suite.h"
+#include "symm_suite.h"
 #include "usrbio_suite.h"
 
 #include <algorithm>
@@ -55,6 +56,7 @@ constexpr NamedSuite kSuites[] = {
     {"metrics", metrics_suite},
     {"cluster", cluster_suite},
     {"net", net_suite},
+    {"symm", symm_suite},
     {kSmallImport, small_row<kSmallImport>},
     {kSmallReimport, small_row<kSmallReimport>},
     {kSmallVerify, small_row<kSmallVerify>},

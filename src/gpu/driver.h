@@ -21,6 +21,7 @@ namespace penstock::gpu {
   CALL(cuDeviceGetAttribute)              \
   CALL(cuDeviceGetPCIBusId)               \
   CALL(cuDeviceCanAccessPeer)             \
+  CALL(cuDeviceGetP2PAttribute)           \
   CALL(cuDevicePrimaryCtxRetain)          \
   CALL(cuDevicePrimaryCtxRelease)         \
   CALL(cuDevicePrimaryCtxGetState)        \

@@ -21,6 +21,10 @@ Outcome<engine::DeviceId> current_device() {
   return left_out();
 }
 
+Outcome<PeerLink> peer_link(engine::DeviceId, engine::DeviceId) {
+  return left_out();
+}
+
 Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(engine::DeviceId) {
   return left_out();
 }

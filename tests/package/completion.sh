@@ -37,7 +37,7 @@ check "words after one with a value" is "$(tab penstock bench --size 1G --qu)" -
 check "choices" is "$(tab penstock up --log-format '')" "json text"
 check "choices after =" is "$(tab penstock up --log-format = j)" json
 check "choices of a place, repeatedly" is "$(tab penstock bench ring cac)" cache
-check "what stands below a command" is "$(tab penstock check '')" "gpu net"
+check "what stands below a command" is "$(tab penstock check '')" "gpu net symm"
 check "what stands below another" is "$(tab penstock quota '')" "check delete get list set"
 check "what stands below a third" is "$(tab penstock trash '')" "empty get list restore set"
 check "its options" has "$(tab penstock doctor gpu --)" --dir

@@ -6,6 +6,7 @@
 #include "node/network_admin.h"
 #include "node/node_service.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
 #include <fstream>
@@ -81,19 +82,52 @@ Outcome<void> run_suite(const std::string& suite, const BenchOptions& given,
   return bench_to_node(given, options, lines);
 }
 
+// This process as one of a job that measures symmetric memory. Null: it measures what it was asked
+// for by itself.
+Outcome<std::unique_ptr<job::Member>> job_of(const BenchOptions& given) {
+  if (std::ranges::find(given.suites, "symm") == given.suites.end())
+    return std::unique_ptr<job::Member>();
+  return bench::job_with_others();
+}
+
+bool has_usage_error(const BenchOptions& given, const job::Member* member) {
+  const char* wrong = nullptr;
+  if (!given.to.empty() && given.suites != std::vector<std::string>{"net"}) {
+    wrong = "--to goes with 'penstock bench net' alone";
+  } else if (member != nullptr && given.suites.size() > 1) {
+    wrong = "in a job, 'penstock bench symm' goes alone";
+  } else if (member != nullptr && given.how.pes != 0) {
+    wrong = "-n goes without a job, whose processes are the PEs";
+  }
+  if (wrong != nullptr) std::fprintf(stderr, "penstock bench: %s\n", wrong);
+  return wrong != nullptr;
+}
+
+// Rank 0 says what was measured.
+int bench_as_another_pe(bench::BenchOptions options, job::Member& member) {
+  options.member = &member;
+  std::vector<bench::BenchLine> none;
+  const Outcome<void> result = bench::run_suite("symm", options, &none);
+  if (!result) return fail("bench", result.error());
+  member.leave();
+  return kExitOk;
+}
+
 }  // namespace
 
 int run_bench(const BenchOptions& given) {
-  const bench::BenchOptions options = bench::with_defaults(given.how);
-  if (!given.to.empty() && given.suites != std::vector<std::string>{"net"}) {
-    std::fprintf(stderr, "penstock bench: --to goes with 'penstock bench net' alone\n");
-    return kExitUsage;
-  }
+  bench::BenchOptions options = bench::with_defaults(given.how);
+  const auto member = job_of(given);
+  if (!member) return fail("bench", member.error());
+  options.member = member->get();
+  if (has_usage_error(given, options.member)) return kExitUsage;
+  if (options.member != nullptr && options.member->place().rank != 0)
+    return bench_as_another_pe(options, *options.member);
   // Now, and not when all was measured.
   if (!given.json_file.empty() && !std::ofstream(given.json_file, std::ios::app)) {
     return fail("bench", {Code::io_error, given.json_file + ": cannot be written"});
   }
-  if (!bench::start_counting_system_calls()) {
+  if (options.member == nullptr && !bench::start_counting_system_calls()) {
     std::fprintf(stderr, "system calls are not counted (needs root and a mounted tracefs)\n");
   }
   std::printf("%s; scratch space in %s\n\n", bench::describe_machine().c_str(),
@@ -107,6 +141,7 @@ int run_bench(const BenchOptions& given) {
     // What was measured before is worth telling.
     if (!result) exit_code = fail("bench", result.error());
   }
+  if (options.member != nullptr) options.member->leave();
   std::fprintf(stderr, "\n");
   // A list without lines, too, says what there is to read.
   if (!given.json_file.empty()) {

@@ -8,4 +8,5 @@
 #include "penstock/bench/report.h"
 #include "penstock/bench/scratch.h"
 #include "penstock/bench/suites.h"
+#include "penstock/bench/symm.h"
 #include "penstock/bench/workload.h"

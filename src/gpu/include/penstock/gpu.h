@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "penstock/engine.h"
+#include "penstock/gpu/peer_link.h"
 #include "penstock/gpu/symmetric_device.h"
 
 namespace penstock::gpu {

@@ -34,6 +34,8 @@ struct BenchLine {
 void print_report(const std::vector<BenchLine>& lines);
 // A list of {"name", "value", "unit", "reference", "ratio", "budget", ...}.
 Outcome<void> write_report(const std::string& file, const std::vector<BenchLine>& lines);
+// What was written, by this build; what is for the table only is not there.
+Outcome<std::vector<BenchLine>> read_report(const std::string& file);
 
 // Kernel, processor, memory and disk in one line, to go with every kept result.
 std::string describe_machine();

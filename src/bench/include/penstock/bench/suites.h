@@ -8,6 +8,10 @@
 #include "penstock/base.h"
 #include "penstock/bench/report.h"
 
+namespace penstock::job {
+class Member;
+}
+
 namespace penstock::bench {
 
 struct BenchOptions {
@@ -20,6 +24,10 @@ struct BenchOptions {
   uint32_t threads = 1;
   bool quick = false;
   bool full = false;
+  // symm: this process as one of a job, whose rank 0 has the lines; null: `pes` processes are
+  // started for it (0: one for each GPU, two at least).
+  job::Member* member = nullptr;
+  uint32_t pes = 0;
 };
 
 // What was left open, by `quick` and the environment.

@@ -122,7 +122,10 @@ Result<void, Failure> add_nodes(const RunOptions& options, job::LaunchOptions* l
                               ? variable_or("PENSTOCK_REMOTE_PENSTOCK", remote.program)
                               : options.remote_penstock;
   remote.version = penstock_version();
-  remote.address = options.address.empty() ? variable_or("PENSTOCK_ADDRESS", "") : options.address;
+  // The network by which ranks reach one another's memory is mostly that by which they start.
+  remote.address = options.address.empty()
+                       ? variable_or("PENSTOCK_ADDRESS", variable_or("PENSTOCK_INTERFACE", ""))
+                       : options.address;
   return {};
 }
 

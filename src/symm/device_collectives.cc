@@ -118,8 +118,10 @@ Status DeviceCollectives::launch(const Team& team, const Operation& operation, S
   const bool gives_parts =
       operation.kind == GridKind::alltoall || operation.kind == GridKind::reducescatter;
   const uint32_t me = team.set().pe(team.index());
+  const bool has_source = operation.kind != GridKind::broadcast || operation.root == team.index();
   if (heap_.at(operation.dest, collects ? all : operation.bytes, me) == nullptr ||
-      heap_.at(operation.source, gives_parts ? all : operation.bytes, me) == nullptr) {
+      (has_source &&
+       heap_.at(operation.source, gives_parts ? all : operation.bytes, me) == nullptr)) {
     return Code::invalid_argument;
   }
   // Alone everything is a copy.

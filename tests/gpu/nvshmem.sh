@@ -59,10 +59,15 @@ done
 program every_host "$tests/every_host_main.cc" "${parts[@]}"
 program other "$tests/other_host_functions.cc"
 program misuse "$tests/misuse_host.cc"
+program stream_collectives "$tests/stream_collectives_main.cc" "$made/every_stream_collective.cc"
 for pes in 1 2; do
   step "every host function, $pes PEs" 300 "$build/bin/nvshmrun" -n $pes "$scratch/every_host"
   step "other host functions, $pes PEs" 120 "$build/bin/nvshmrun" -n $pes "$scratch/other" times
+  NVSHMEM_SYMMETRIC_SIZE=512M step "every collective operation, $pes PEs" 300 \
+    "$build/bin/nvshmrun" -n $pes "$scratch/stream_collectives"
 done
+NVSHMEM_SYMMETRIC_SIZE=512M step "collective operations of teams, 4 PEs" 300 \
+  "$build/bin/nvshmrun" -n 4 "$scratch/stream_collectives" graphs sizes
 step "mistakes" 300 "$tests/misuse_host.sh" "$build/bin/nvshmrun" "$scratch/misuse"
 
 # The program's own modules, buffers, and kernels that give up: some seconds to compile.

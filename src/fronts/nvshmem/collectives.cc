@@ -77,7 +77,9 @@ int do_broadcast(const char* call, int32_t team, const Buffers& bytes, int root,
   if (!of.has_team()) return kNoSuchTeam;
   of.expect_root(root);
   of.expect_symmetric(bytes.dest, bytes.count);
-  of.expect_symmetric(bytes.source, bytes.count);
+  // That of the others is not looked at.
+  if (static_cast<uint32_t>(root) == of.team().index())
+    of.expect_symmetric(bytes.source, bytes.count);
   return of.end(of.operations().broadcast(of.team(), bytes.dest, bytes.source, bytes.count,
                                           static_cast<uint32_t>(root), of.stream()));
 }

@@ -139,6 +139,6 @@ def files():
     for part in PARTS:
         yield f"every_{part}.cu", device_source(part)
         yield f"every_host_{part}.cc", trials_source(part)
-    yield "every_stream_collective.cu", collectives_source()
+    yield "every_stream_collective.cc", collectives_source()
     yield "every_host_function.c", host_source()
     yield "every_host_function.cc", host_source()

@@ -24,7 +24,9 @@ constexpr uint64_t bytes_of(Element element) {
 // no PE before all have come to it, and ends on each when its own dest is complete and nobody reads
 // its source any more. invalid_argument: an address that is not in the heap, or not aligned as its
 // elements are; a root that is not in the team; bits of floating-point numbers. What goes wrong
-// later (a PE has ended) is told by DeviceStreams::failure().
+// later (a PE has ended) is told by DeviceStreams::failure(). Blocks wait for those of other PEs,
+// up to 32 of 512 threads for an operation: streams that make operations of several teams at once
+// want the same order on all PEs, or GPUs with room for all of them.
 class DeviceCollectives {
  public:
   using Stream = engine::DeviceStream;
@@ -33,7 +35,7 @@ class DeviceCollectives {
   static Outcome<std::unique_ptr<DeviceCollectives>> make(DeviceHeap& heap,
                                                           uint32_t kernels_before);
 
-  // The root's source into everybody's dest, its own too.
+  // The root's source into everybody's dest, its own too; the others' source is not looked at.
   Status broadcast(const Team& team, void* dest, const void* source, uint64_t bytes, uint32_t root,
                    Stream stream);
   // Everybody's source, in the order of the team. source may be this PE's place in dest.

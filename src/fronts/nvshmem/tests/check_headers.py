@@ -19,6 +19,7 @@ HOST_PROGRAMS = ["every_host_main.cc", "other_host_functions.cc", "misuse_host.c
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[3]
 EXAMPLE = ROOT / "examples" / "nvshmem_ring.cu"
+FILE_EXAMPLE = ROOT / "examples" / "file_to_peer.cu"
 
 
 def name_of_state():
@@ -57,6 +58,7 @@ def main():
         [arguments.cxx, "-std=c++14", *host, made / "every_host_function.cc"],
         [*kernels, "-std=c++14", "-arch=sm_80", "-c", EXAMPLE],
         [*kernels, "-std=c++17", "-arch=sm_90", "-rdc=true", "-c", EXAMPLE],
+        [*kernels, "-std=c++20", "-arch=sm_90", f"-I{ROOT}/src/ring/include", f"-I{ROOT}/src/api/include", "-c", FILE_EXAMPLE],
         [*kernels, "-std=c++17", "-arch=sm_90", "-ptx", made / "every_words.cu"],
     ]
     trials = [made / f"every_host_{part}.cc" for part in EVERY] + [HERE / name for name in HOST_PROGRAMS]

@@ -120,6 +120,8 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
                      HasSubstr("\"findings\": ["));
          EXPECT_EQ(penstock({"check", "--dir", scratch_ / "nowhere"}).exit_code, 3);
          EXPECT_THAT(penstock({"check", "net"}).out, HasSubstr("only this machine was looked at"));
+         good({"check", "symm", "-n", "2", "--seconds", "0.02"}, "shared memory");
+         good({"check", "symm", "-n", "1"}, "-n", 2);
        }},
       {"up",
        [&] {

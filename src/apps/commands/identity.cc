@@ -11,7 +11,7 @@
 namespace penstock::apps {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kSecondInNs = 1'000'000'000;
 
 Outcome<Json> ask(const char* command, const IdentityOptions& options, Json request) {
   request["command"] = command;
@@ -28,7 +28,7 @@ std::string nodes_in(const Json& status, const char* key) {
 
 std::string text_of(const Json& authority) {
   return fmt::format("{}, good until {}", authority.value("fingerprint", ""),
-                     engine::text_of({authority.value("ends", int64_t{0}) * kSecond}));
+                     engine::text_of({authority.value("ends", int64_t{0}) * kSecondInNs}));
 }
 
 void show(const Json& status) {

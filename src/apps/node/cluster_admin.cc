@@ -38,7 +38,7 @@ constexpr auto kOfferTime = std::chrono::seconds(10);
 constexpr auto kOfferLook = std::chrono::milliseconds(10);
 
 constexpr engine::Duration kNotKnown{-1};
-constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kOneSecond = 1'000'000'000;
 
 double seconds_of(engine::Duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -329,8 +329,8 @@ Json list_tokens(Participant& participant) {
                         {"uses", token.uses},
                         {"used", token.used_by.size()},
                         {"restriction", rights::text_of(token.restriction)},
-                        {"made", token.made.nanoseconds / kSecond},
-                        {"ends", token.ends.nanoseconds / kSecond},
+                        {"made", token.made.nanoseconds / kOneSecond},
+                        {"ends", token.ends.nanoseconds / kOneSecond},
                         {"ended", token.ends.nanoseconds <= now}});
     }
     if (piece->last || piece->tokens.empty()) break;
@@ -387,7 +387,7 @@ Json json_of(const cluster::ParticipantStatus& status) {
           {"leads", status.leads},
           {"invitation", cluster::text_of(status.invitation)},
           {"insecure", status.insecure},
-          {"certificate_ends", status.certificate_ends.nanoseconds / kSecond},
+          {"certificate_ends", status.certificate_ends.nanoseconds / kOneSecond},
           {"map_version", status.applied.value},
           {"lease_seconds_left", status.lease_left ? seconds_of(*status.lease_left) : 0.0},
           {"targets", targets},

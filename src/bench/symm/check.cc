@@ -23,31 +23,6 @@ constexpr uint32_t kPesAll = 16;
 constexpr uint64_t kPairsMost = 512;
 constexpr uint64_t kPingsOfPair = uint64_t{1} << 24;  // a pair's words begin at multiples of it
 
-struct PePair {
-  uint32_t from;
-  uint32_t to;
-  friend auto operator<=>(const PePair&, const PePair&) = default;
-};
-
-std::vector<PePair> pairs_of(uint32_t pes) {
-  std::vector<PePair> pairs;
-  if (pes <= kPesAll) {
-    for (uint32_t from = 0; from < pes; ++from) {
-      for (uint32_t to = from + 1; to < pes; ++to) pairs.push_back({from, to});
-    }
-    return pairs;
-  }
-  std::set<PePair> chosen;
-  for (uint64_t distance = 1; distance <= pes / 2; distance *= 2) {
-    if (distance > 1 && chosen.size() + pes > kPairsMost) break;
-    for (uint32_t pe = 0; pe < pes; ++pe) {
-      const auto other = static_cast<uint32_t>((pe + distance) % pes);
-      chosen.insert({std::min(pe, other), std::max(pe, other)});
-    }
-  }
-  return {chosen.begin(), chosen.end()};
-}
-
 // The median of some rounds that fill the time.
 template <class Batch>
 Outcome<double> median_call(double seconds, Batch&& batch) {
@@ -63,7 +38,7 @@ Outcome<double> median_call(double seconds, Batch&& batch) {
 
 // ---- host memory ----
 
-std::string why_tcp(const std::vector<PeFacts>& pes, const PePair& pair) {
+std::string why_tcp(const std::vector<PeFacts>& pes, const SymmPair& pair) {
   std::string why = fmt::format("PE {} is on another node", pair.to);
   if (pes[pair.from].host != pes[pair.to].host) why += " (" + pes[pair.to].host + ")";
   const std::string lack = rails::why_none();
@@ -71,7 +46,7 @@ std::string why_tcp(const std::vector<PeFacts>& pes, const PePair& pair) {
          (lack.empty() ? "; symmetric memory does not go by RDMA yet" : "; not by RDMA: " + lack);
 }
 
-Outcome<SymmWay> host_way(SymmHost& host, const std::vector<PeFacts>& pes, const PePair& pair,
+Outcome<SymmWay> host_way(SymmHost& host, const std::vector<PeFacts>& pes, const SymmPair& pair,
                           double seconds) {
   SymmWay way{pair.from, pair.to, "host", "shared memory", {}, {}, {}, {}, {}, {}};
   if (host.group().at(host.there(), 1, pair.to) == nullptr) {
@@ -97,7 +72,7 @@ Outcome<SymmWay> host_way(SymmHost& host, const std::vector<PeFacts>& pes, const
 }
 
 // The other one is in echo() by then.
-Outcome<void> add_signals(SymmHost& host, const PePair& pair, double seconds, SymmWay* way) {
+Outcome<void> add_signals(SymmHost& host, const SymmPair& pair, double seconds, SymmWay* way) {
   TRY_ASSIGN(const double ping, median_call(seconds / 5, [&](uint64_t calls) {
                return host.pings(calls, 0, pair.to);
              }));
@@ -127,9 +102,9 @@ Outcome<double> median_kernel(double seconds, Run&& run) {
   return median(std::move(figures));
 }
 
-struct PePairOfGpus {
-  PePair pes;   // of the group
-  uint32_t to;  // among those of the node
+struct PairOfGpus {
+  SymmPair pes;  // of the group
+  uint32_t to;   // among those of the node
   GpuLink link;
 };
 
@@ -148,7 +123,7 @@ const char* way_of(GpuLink link) {
   return "kernels, to another GPU";
 }
 
-std::string note_of(const std::vector<PeFacts>& pes, const PePairOfGpus& pair) {
+std::string note_of(const std::vector<PeFacts>& pes, const PairOfGpus& pair) {
   if (pair.link == GpuLink::same) {
     return fmt::format("the PEs share GPU {}, in turns of some ms unless MPS runs",
                        pes[pair.pes.from].gpu);
@@ -158,7 +133,7 @@ std::string note_of(const std::vector<PeFacts>& pes, const PePairOfGpus& pair) {
 }
 
 Outcome<std::vector<SymmWay>> gpu_ways(SymmGpus& gpus, const std::vector<PeFacts>& pes,
-                                       const PePairOfGpus& pair, double seconds) {
+                                       const PairOfGpus& pair, double seconds) {
   const double each = seconds / 6;
   const uint64_t bytes = gpus.bytes();
   SymmWay stores{pair.pes.from,     pair.pes.to, "GPU", way_of(pair.link), {}, {}, {}, {}, {},
@@ -204,15 +179,16 @@ class Check {
  private:
   Outcome<void> begin();
   Outcome<void> begin_gpus();
-  Outcome<void> take_part(const PePair& pair, uint64_t number);
-  Outcome<std::vector<SymmWay>> measure(const PePair& pair, uint64_t number);
-  Outcome<void> answer(const PePair& pair, uint64_t number);
+  Outcome<void> take_part(const SymmPair& pair, uint64_t number);
+  Outcome<std::vector<SymmWay>> measure(const SymmPair& pair, uint64_t number);
+  void add_refused(const SymmPair& pair, std::vector<SymmWay>* ways) const;
+  Outcome<void> answer(const SymmPair& pair, uint64_t number);
   Outcome<void> barriers();
   Outcome<std::vector<std::string>> meet(const std::string& name, std::vector<uint32_t> ranks,
                                          const std::string& text = "");
-  Outcome<double> gpu_pings(const PePair& pair, uint64_t number, bool first);
+  Outcome<double> gpu_pings(const SymmPair& pair, uint64_t number, bool first);
   uint32_t me() const { return member_.place().rank; }
-  bool has_gpus_for(const PePair& pair) const {
+  bool has_gpus_for(const SymmPair& pair) const {
     return gpus_ != nullptr && pes_[pair.from].node == pes_[pair.to].node;
   }
   uint32_t in_node(uint32_t pe) const {
@@ -269,7 +245,7 @@ Outcome<void> Check::begin_gpus() {
   return {};
 }
 
-Outcome<double> Check::gpu_pings(const PePair& pair, uint64_t number, bool first) {
+Outcome<double> Check::gpu_pings(const SymmPair& pair, uint64_t number, bool first) {
   constexpr uint64_t kShared = 8;  // each a hand-over of the GPU
   constexpr uint64_t kApart = 4'000;
   SymmGpus::Pings pings{(number + 1) * kPingsOfPair, 1};
@@ -281,15 +257,18 @@ Outcome<double> Check::gpu_pings(const PePair& pair, uint64_t number, bool first
   return took / static_cast<double>(pings.rounds) / 2;
 }
 
-Outcome<std::vector<SymmWay>> Check::measure(const PePair& pair, uint64_t number) {
+Outcome<std::vector<SymmWay>> Check::measure(const SymmPair& pair, uint64_t number) {
   const double each = has_gpus_for(pair) ? seconds_ / 2 : seconds_;
   const std::string signals = fmt::format("pair {} signals", number);
   TRY_ASSIGN(SymmWay host, host_way(*host_, pes_, pair, each));
   TRY(meet(signals, {pair.from, pair.to}));
   TRY(add_signals(*host_, pair, each, &host));
   std::vector<SymmWay> ways{std::move(host)};
-  if (!has_gpus_for(pair)) return ways;
-  const PePairOfGpus gpus{pair, in_node(pair.to), link_between(pes_[pair.from], pes_[pair.to])};
+  if (!has_gpus_for(pair)) {
+    add_refused(pair, &ways);
+    return ways;
+  }
+  const PairOfGpus gpus{pair, in_node(pair.to), link_between(pes_[pair.from], pes_[pair.to])};
   TRY_ASSIGN(std::vector<SymmWay> more, gpu_ways(*gpus_, pes_, gpus, each));
   TRY(meet(signals + " of GPUs", {pair.from, pair.to}));
   TRY_ASSIGN(more.front().signal_seconds, gpu_pings(pair, number, true));
@@ -297,7 +276,23 @@ Outcome<std::vector<SymmWay>> Check::measure(const PePair& pair, uint64_t number
   return ways;
 }
 
-Outcome<void> Check::answer(const PePair& pair, uint64_t number) {
+// Two GPUs of a node of which one does not reach the other one's memory.
+void Check::add_refused(const SymmPair& pair, std::vector<SymmWay>* ways) const {
+  const PeFacts& from = pes_[pair.from];
+  const PeFacts& to = pes_[pair.to];
+  if (from.node != to.node || from.gpus == 0 || to.gpus == 0 ||
+      link_between(from, to) != GpuLink::none)
+    return;
+  SymmWay way;
+  way.from = pair.from;
+  way.to = pair.to;
+  way.memory = "GPU";
+  way.note =
+      fmt::format("the driver gives GPU {} no access to the memory of GPU {}", from.gpu, to.gpu);
+  ways->push_back(std::move(way));
+}
+
+Outcome<void> Check::answer(const SymmPair& pair, uint64_t number) {
   const std::string signals = fmt::format("pair {} signals", number);
   TRY(meet(signals, {pair.from, pair.to}));
   if (const Status status = host_->echo(0, pair.from); !status.ok())
@@ -309,7 +304,7 @@ Outcome<void> Check::answer(const PePair& pair, uint64_t number) {
 }
 
 // One pair after the other, as PE 0 has it: the others sleep.
-Outcome<void> Check::take_part(const PePair& pair, uint64_t number) {
+Outcome<void> Check::take_part(const SymmPair& pair, uint64_t number) {
   if (me() != 0 && me() != pair.from && me() != pair.to) return {};
   const std::vector<uint32_t> ranks = {0, pair.from, pair.to};
   TRY(meet(fmt::format("pair {}", number), ranks));
@@ -356,7 +351,7 @@ Outcome<void> Check::barriers() {
 
 Outcome<SymmReport> Check::run() {
   TRY(begin());
-  const std::vector<PePair> pairs = pairs_of(member_.place().size);
+  const std::vector<SymmPair> pairs = pairs_to_measure(member_.place().size);
   for (uint64_t number = 0; number < pairs.size(); ++number) TRY(take_part(pairs[number], number));
   TRY(barriers());
   // Nobody goes while others use its memory.
@@ -365,6 +360,25 @@ Outcome<SymmReport> Check::run() {
 }
 
 }  // namespace
+
+std::vector<SymmPair> pairs_to_measure(uint32_t pes) {
+  std::vector<SymmPair> pairs;
+  if (pes <= kPesAll) {
+    for (uint32_t from = 0; from < pes; ++from) {
+      for (uint32_t to = from + 1; to < pes; ++to) pairs.push_back({from, to});
+    }
+    return pairs;
+  }
+  std::set<SymmPair> chosen;
+  for (uint64_t distance = 1; distance <= pes / 2; distance *= 2) {
+    if (distance > 1 && chosen.size() + pes > kPairsMost) break;
+    for (uint32_t pe = 0; pe < pes; ++pe) {
+      const auto other = static_cast<uint32_t>((pe + distance) % pes);
+      chosen.insert({std::min(pe, other), std::max(pe, other)});
+    }
+  }
+  return {chosen.begin(), chosen.end()};
+}
 
 Outcome<SymmReport> check_symm(job::Member& member, double seconds) {
   ASSERT(member.place().size > 1);

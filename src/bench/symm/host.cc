@@ -39,7 +39,8 @@ Outcome<std::unique_ptr<SymmHost>> SymmHost::join(job::Member& member, uint64_t 
 Status SymmHost::puts(uint64_t calls, uint64_t bytes, uint32_t pe) {
   for (uint64_t i = 0; i < calls; ++i) TRY(group_->put(there_, here_.data(), bytes, pe));
   static_cast<void>(group_->quiet());
-  return {};
+  // Memory alone does not tell that the other one has ended.
+  return group_->health();
 }
 
 Status SymmHost::quiet_puts(uint64_t calls, uint64_t bytes, uint32_t pe) {
@@ -47,7 +48,7 @@ Status SymmHost::quiet_puts(uint64_t calls, uint64_t bytes, uint32_t pe) {
     TRY(group_->put(there_, here_.data(), bytes, pe));
     static_cast<void>(group_->quiet());
   }
-  return {};
+  return group_->health();
 }
 
 Status SymmHost::gets(uint64_t calls, uint64_t bytes, uint32_t pe) {
@@ -56,7 +57,7 @@ Status SymmHost::gets(uint64_t calls, uint64_t bytes, uint32_t pe) {
     // The next one is made when this one is there, and is made although nothing may have changed.
     group_->fence();
   }
-  return {};
+  return group_->health();
 }
 
 Status SymmHost::send(uint64_t value, uint64_t bytes, uint32_t pe) {

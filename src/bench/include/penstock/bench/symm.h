@@ -2,6 +2,7 @@
 // a job.
 #pragma once
 
+#include <compare>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,6 +60,15 @@ Json json_of(const SymmWay& way);
 SymmWay way_from(const Json& json);
 Json json_of(const SymmReport& report);
 SymmReport report_from(const Json& json);
+
+struct SymmPair {
+  uint32_t from;
+  uint32_t to;  // the higher one
+  friend auto operator<=>(const SymmPair&, const SymmPair&) = default;
+};
+// All pairs of up to 16 PEs. Of more, each PE with those at distances of powers of two in the ring
+// of all, as long as they are some hundreds; neighbours always.
+std::vector<SymmPair> pairs_to_measure(uint32_t pes);
 
 // Together with all ranks of the job; that of rank 0 is whole. `seconds`: for each pair.
 Outcome<SymmReport> check_symm(job::Member& member, double seconds);

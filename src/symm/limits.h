@@ -71,5 +71,10 @@ inline constexpr std::chrono::seconds kFarClose{5};
 inline constexpr std::chrono::microseconds kFarNap{500};
 static_assert(kFarStaging >= 32 + kFarRowBytes && kFarRowBytes >= kFarWhole);
 static_assert(kFarCopied <= kFarWhole && kFarGathered <= kFarUnsent);
+// Requests to one far PE that its proxy keeps until the lane has room: others go on meanwhile.
+inline constexpr uint32_t kFarPending = 1024;
+
+// Requests of kernels that wait for an answer at once: as many as the largest ring has entries.
+inline constexpr uint32_t kFarAwaited = 32768;
 
 }  // namespace penstock::symm::limits

@@ -10,7 +10,7 @@ constexpr uint32_t kTurnsPerQuestion = 16;
 constexpr uint32_t kLooksPerTurn = 16;
 // Some 200 us.
 constexpr uint32_t kTurnsAwake = 512;
-constexpr uint32_t kDozeMicroseconds = 1000;
+constexpr uint32_t kMicrosecondsAsleep = 1000;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ Status Patience::pause_for_far() {
   }
   if (++turns_ % kTurnsPerQuestion != 0) return {};
   // Nobody on this node may come by a store: what ends the wait wakes.
-  if (settings_.is_alone && idle_turns_ > kTurnsAwake) settings_.far->doze(kDozeMicroseconds);
+  if (settings_.is_alone && idle_turns_ > kTurnsAwake) settings_.far->doze(kMicrosecondsAsleep);
   return ask();
 }
 

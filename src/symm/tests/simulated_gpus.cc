@@ -85,6 +85,7 @@ class SimulatedGpus::Player final : public device::HostLane {
   uint64_t change_word(void* at, uint32_t bytes, device::Change change, uint64_t value,
                        uint64_t expected) override {
     gpus_.pass_on(lane_);
+    gpus_.look_for_far(lane_, at);
     gpus_.commit_place(*lane_.gpu, number(at), number(at) + bytes);
     uint64_t before = 0;
     std::memcpy(&before, at, bytes);
@@ -109,6 +110,7 @@ class SimulatedGpus::Player final : public device::HostLane {
     return scope == device::Scope::thread ? vote : gpus_.all(lane_, scope, vote);
   }
   void end_kernel() override { throw EndOfLane(); }
+  bool is_for_engines(const void* address) override { return gpus_.is_for_engines(address); }
 
  private:
   static uint64_t changed(device::Change change, uint64_t before, uint64_t value,
@@ -196,6 +198,33 @@ int SimulatedGpus::stray_accesses() const {
   return strays_;
 }
 
+void SimulatedGpus::make_node(uint64_t pes, const std::function<device::SymmFar*(int pe)>& far) {
+  for (int pe = 0; pe < shape_.pes; ++pe) {
+    if ((pes >> pe & 1) == 0) continue;
+    gpus_[static_cast<size_t>(pe)]->state.near_pes[0] = pes;
+    gpus_[static_cast<size_t>(pe)]->state.far = far(pe);
+  }
+}
+void SimulatedGpus::let_host_run(std::function<void()> turn) {
+  host_turn_ = std::move(turn);
+}
+void SimulatedGpus::add_engine_memory(const void* begin, uint64_t bytes) {
+  engine_memory_.push_back({number(begin), number(begin) + bytes});
+}
+bool SimulatedGpus::is_for_engines(const void* address, uint64_t bytes) const {
+  const uintptr_t begin = number(address);
+  const auto holds = [&](const Range& range) {
+    return begin >= range.begin && begin + bytes <= range.end && begin + bytes >= begin;
+  };
+  if (holds({number(base_), number(base_) + kHeapBytes * gpus_.size()})) return true;
+  return std::any_of(engine_memory_.begin(), engine_memory_.end(), holds);
+}
+void SimulatedGpus::look_for_far(const Lane& lane, const void* at) {
+  if (number(at) < number(base_) || number(at) >= number(base_) + kHeapBytes * gpus_.size()) return;
+  const uint64_t pe = (number(at) - number(base_)) / kHeapBytes;
+  if ((lane.gpu->state.near_pes[0] >> pe & 1) == 0) ++strays_;
+}
+
 uint32_t SimulatedGpus::below(uint32_t bound) {
   return static_cast<uint32_t>(random_() % bound);
 }
@@ -211,6 +240,7 @@ void SimulatedGpus::pass_on(Lane& lane) {
     throw EndOfLane();
   }
   commit_some();
+  if (host_turn_ && below(2) == 0) host_turn_();
   read_early(lane);
   if (lane.may_run && below(4) != 0) return;
   std::vector<Lane*> choice;
@@ -312,6 +342,7 @@ bool SimulatedGpus::run(const std::vector<int>& pes, const std::function<void(in
 
 void SimulatedGpus::read(Lane& lane, const void* from, void* to, uint32_t bytes, bool may_be_old) {
   pass_on(lane);
+  look_for_far(lane, from);
   if (!watched(from, bytes, reads_) && may_be_old) ++strays_;
   std::memcpy(to, from, bytes);
   const uintptr_t begin = number(from);
@@ -348,6 +379,7 @@ void SimulatedGpus::read_early(Lane& lane) {
 
 void SimulatedGpus::write(Lane& lane, void* to, const void* from, uint32_t bytes) {
   pass_on(lane);
+  look_for_far(lane, to);
   if (!watched(to, bytes, writes_)) ++strays_;
   Pending one = {number(to), bytes, {}, uint64_t{1} << lane.rank};
   std::memcpy(one.data, from, bytes);

@@ -58,6 +58,15 @@ class SimulatedGpus {
   void set_trouble();
   const device::SymmReport& report(int pe) const;
 
+  // PEs of this node, bit by bit, as each of them reaches the others; what reaches for the memory
+  // of others is counted as stray. `far`: how it asks for that.
+  void make_node(uint64_t pes, const std::function<device::SymmFar*(int pe)>& far);
+  // Runs now and then while kernels do, as the host would; also when all lanes wait.
+  void let_host_run(std::function<void()> turn);
+  // Memory beside the heaps that copy engines reach, and kernels of all PEs.
+  void add_engine_memory(const void* begin, uint64_t bytes);
+  bool is_for_engines(const void* address, uint64_t bytes = 1) const;
+
   // From here on, accesses outside of these bytes of symmetric memory are counted.
   void watch_reads(const void* begin, uint64_t bytes);
   void watch_writes(const void* begin, uint64_t bytes);
@@ -79,6 +88,7 @@ class SimulatedGpus {
   void leave(Lane& lane);
   void read(Lane& lane, const void* from, void* to, uint32_t bytes, bool may_be_old);
   bool in_heaps(uintptr_t unit) const;
+  void look_for_far(const Lane& lane, const void* at);
   void read_early(Lane& lane);
   void write(Lane& lane, void* to, const void* from, uint32_t bytes);
   void commit(Gpu& gpu, size_t index);
@@ -97,6 +107,8 @@ class SimulatedGpus {
   std::unique_ptr<char, Free> space_;  // of which pages are there once they are touched
   char* base_ = nullptr;
   uint32_t trouble_ = 0;
+  std::function<void()> host_turn_;
+  std::vector<Range> engine_memory_;
   std::vector<std::unique_ptr<Gpu>> gpus_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   Range reads_, writes_;

@@ -323,7 +323,7 @@ PENSTOCK_DEVICE void fence() {
   device::fence();
 }
 PENSTOCK_DEVICE void quiet() {
-  device::quiet();
+  expect(device::quiet<Scope::thread>(state()));
 }
 
 PENSTOCK_DEVICE bool is_team(nvshmem_team_t team) {

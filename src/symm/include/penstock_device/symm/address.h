@@ -58,6 +58,18 @@ PENSTOCK_DEVICE bool is_symmetric(const SymmState& state, const void* address, u
   give_up(state, why, pe, address);
 }
 
+// Whether loads and stores reach all of it, so that instance_of() gives its address. No is rare,
+// and said before a call: what to do there, which may be to refuse, is no part of the caller.
+PENSTOCK_DEVICE bool is_reached(const SymmState& state, const void* symmetric, uint64_t bytes,
+                                int pe) {
+  return is_symmetric(state, symmetric, bytes) && is_near(state, pe);
+}
+template <class T>
+PENSTOCK_DEVICE T* instance_of(const SymmState& state, T* symmetric, int pe) {
+  return reinterpret_cast<T*>(state.peers + static_cast<uint64_t>(pe) * state.stride +
+                              offset_of(state, symmetric));
+}
+
 // The address of that PE's instance; `bytes` from it on will be used. Four comparisons, which cost
 // nothing beside a store to another GPU, tell a mistake from somebody else's memory.
 template <class T>
@@ -65,8 +77,7 @@ PENSTOCK_DEVICE T* at(const SymmState& state, T* symmetric, uint64_t bytes, int 
   if (!is_symmetric(state, symmetric, bytes) || !is_near(state, pe)) {
     refuse(state, symmetric, bytes, pe);
   }
-  return reinterpret_cast<T*>(state.peers + static_cast<uint64_t>(pe) * state.stride +
-                              offset_of(state, symmetric));
+  return instance_of(state, symmetric, pe);
 }
 
 // The same for who asks whether there is one: null when there is not.

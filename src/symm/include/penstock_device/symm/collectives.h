@@ -30,7 +30,14 @@ template <Scope kScope>
 PENSTOCK_DEVICE void push_part(const SymmState& state, const Members& members, int member,
                                void* dest, const void* source, uint64_t bytes, PartOf whole) {
   if (bytes == 0 || (member == members.index && dest == source)) return;
-  copy_part<Source::near, kScope>(at(state, dest, bytes, members.pe(member)), source, bytes, whole);
+  const int pe = members.pe(member);
+  if (is_reached(state, dest, bytes, pe)) {
+    copy_part<Source::near, kScope>(instance_of(state, dest, pe), source, bytes, whole);
+  } else if (whole.part == 0 && Company<kScope>::rank() == 0) {
+    // All of it, by the first of all companies. If it fails somebody has ended, and the sync that
+    // follows says so.
+    try_put_far(state, dest, source, bytes, pe);
+  }
 }
 
 // ---- the parts that several companies of a PE may share, between two syncs ----

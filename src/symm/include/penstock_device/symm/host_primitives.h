@@ -26,6 +26,7 @@ class HostLane {
   virtual uint32_t size(Scope scope) = 0;
   virtual bool all(Scope scope, bool vote) = 0;
   virtual void end_kernel() = 0;  // throws what ends the simulated thread
+  virtual bool is_for_engines(const void* address) = 0;
 };
 inline thread_local HostLane* host_lane = nullptr;
 

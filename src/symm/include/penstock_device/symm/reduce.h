@@ -303,12 +303,135 @@ PENSTOCK_DEVICE bool reduce_held(const SymmState& state, int team, const Members
   return true;
 }
 
+// ---- with members that are not near: each fetches a piece of all sources and combines it ----
+
+PENSTOCK_DEVICE_CALL bool has_far(const SymmState& state, int team) {
+  const Members members = members_of(state, team);
+  PENSTOCK_NOT_UNROLLED
+  for (int i = 0; i < members.size; ++i) {
+    if (!is_near(state, members.pe(i))) return true;
+  }
+  return false;
+}
+
+// One such reduction, in the stack's memory as a FarCall is (far.h). Of each thread.
+struct FarReduction {
+  Members members;
+  int team;
+  int member;  // the next one of whom a piece is fetched
+  void* dest;
+  const void* source;    // as dest, of the next piece
+  uint64_t left;         // elements that are not combined yet
+  uint64_t count;        // in this piece
+  char* pieces;          // of all members, in this GPU's memory
+  uint64_t piece_bytes;  // room of each
+};
+
+PENSTOCK_DEVICE FarReduction far_reduction(const SymmState& state, int team, const Members& members,
+                                           void* dest, const void* source, uint64_t count) {
+  const SymmFar& far = *state.far;
+  const uint64_t each = far.scratch_bytes / static_cast<uint64_t>(members.size);
+  FarReduction out = {};
+  out.members = members;
+  out.team = team;
+  out.dest = dest;
+  out.source = source;
+  out.left = count;
+  out.pieces = far.scratch + static_cast<uint64_t>(team) * far.scratch_bytes;
+  out.piece_bytes = each / sizeof(SymmUnit) * sizeof(SymmUnit);
+  return out;
+}
+
+template <Scope kScope>
+PENSTOCK_DEVICE_CALL bool sync_by_call(const SymmState& state, int team) {
+  return sync<kScope>(state, team);
+}
+template <Scope kScope>
+PENSTOCK_DEVICE_CALL void copy_by_call(void* to, const void* from, uint64_t bytes) {
+  copy<Source::far, kScope>(to, from, bytes);
+}
+
+template <Scope kScope>
+PENSTOCK_DEVICE bool fetch_piece(const SymmState& state, const FarReduction& reduction,
+                                 uint64_t bytes) {
+  char* const piece =
+      reduction.pieces + static_cast<uint64_t>(reduction.member) * reduction.piece_bytes;
+  const int pe = reduction.members.pe(reduction.member);
+  if (is_reached(state, reduction.source, bytes, pe)) {
+    copy_by_call<kScope>(piece, instance_of(state, reduction.source, pe), bytes);
+  } else if (Company<kScope>::rank() == 0) {
+    return try_get_far(state, piece, reduction.source, bytes, pe);
+  }
+  return true;
+}
+
+// False: somebody has ended. Told to all, who see all of it then.
+template <Scope kScope>
+PENSTOCK_DEVICE_CALL bool fetch_pieces(const SymmState& state, FarReduction& reduction,
+                                       uint64_t element_bytes) {
+  const uint64_t room = reduction.piece_bytes / element_bytes;
+  reduction.count = reduction.left < room ? reduction.left : room;
+  bool came = true;
+  PENSTOCK_NOT_UNROLLED
+  for (reduction.member = 0; reduction.member < reduction.members.size; ++reduction.member) {
+    came = fetch_piece<kScope>(state, reduction, reduction.count * element_bytes) && came;
+  }
+  return Company<kScope>::all(came);
+}
+
+template <Scope kScope, class Op, class T>
+PENSTOCK_DEVICE_CALL void combine_pieces(FarReduction& reduction) {
+  const Instances<const Word<T>> all = {reinterpret_cast<const Word<T>*>(reduction.pieces),
+                                        reduction.piece_bytes};
+  Word<T>* const dest = static_cast<Word<T>*>(reduction.dest);
+  PENSTOCK_NOT_UNROLLED
+  for (uint64_t i = Company<kScope>::rank(); i < reduction.count; i += Company<kScope>::size())
+    store_weak(dest + i, pull_one<Op, T>(all, i, reduction.members.size));
+  reduction.dest = dest + reduction.count;
+  reduction.source = static_cast<const Word<T>*>(reduction.source) + reduction.count;
+  reduction.left -= reduction.count;
+  Company<kScope>::meet();
+}
+
+// `may_be_source`: dest may be the source, which others read.
+template <Scope kScope, class Op, class T>
+PENSTOCK_DEVICE bool reduce_far(const SymmState& state, FarReduction& reduction,
+                                bool may_be_source) {
+  if (!sync_by_call<kScope>(state, reduction.team)) return false;  // all sources are ready
+  PENSTOCK_NOT_UNROLLED
+  while (reduction.left != 0) {
+    if (!fetch_pieces<kScope>(state, reduction, sizeof(T))) return false;
+    if (may_be_source && !sync_by_call<kScope>(state, reduction.team)) return false;
+    combine_pieces<kScope, Op, T>(reduction);
+  }
+  // All have read.
+  return may_be_source || sync_by_call<kScope>(state, reduction.team);
+}
+
+template <Scope kScope, class Op, class T>
+PENSTOCK_DEVICE_CALL bool reduce_with_far(const SymmState& state, int team, T* dest,
+                                          const T* source, uint64_t count) {
+  FarReduction whole = far_reduction(state, team, members_of(state, team), dest, source, count);
+  return reduce_far<kScope, Op, T>(state, whole, true);
+}
+
+template <Scope kScope, class Op, class T>
+PENSTOCK_DEVICE_CALL bool reducescatter_with_far(const SymmState& state, int team, T* dest,
+                                                 const T* source, uint64_t count) {
+  const Members members = members_of(state, team);
+  FarReduction share = far_reduction(state, team, members, dest,
+                                     source + count * static_cast<uint64_t>(members.index), count);
+  return reduce_far<kScope, Op, T>(state, share, false);
+}
+
 template <Scope kScope, class Op, class T>
 PENSTOCK_DEVICE bool reduce(const SymmState& state, int team, T* dest, const T* source,
                             uint64_t count) {
   const Members members = members_of(state, team);
   if (!can_sync(members)) return false;
   Company<kScope>::meet();  // source is written
+  if (state.far != nullptr && has_far(state, team))
+    return reduce_with_far<kScope, Op, T>(state, team, dest, source, count);
   const uint64_t bytes = count * sizeof(T);
   if (bytes <= kScratchBytes) {
     return reduce_small<kScope, Op>(state, team, members, dest, source, count);
@@ -334,6 +457,8 @@ PENSTOCK_DEVICE bool reducescatter(const SymmState& state, int team, T* dest, co
                                    uint64_t count) {
   const Members members = members_of(state, team);
   if (!can_sync(members)) return false;
+  if (state.far != nullptr && has_far(state, team))
+    return reducescatter_with_far<kScope, Op, T>(state, team, dest, source, count);
   if (!sync<kScope>(state, team)) return false;
   reducescatter_part<kScope, Op>(state, members, dest, source, count, {0, 1});
   return sync<kScope>(state, team);

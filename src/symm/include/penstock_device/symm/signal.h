@@ -22,7 +22,10 @@ PENSTOCK_DEVICE void tell(uint64_t* there, uint64_t value, SignalOp op) {
 
 PENSTOCK_DEVICE void signal_op(const SymmState& state, uint64_t* signal, uint64_t value,
                                SignalOp op, int pe) {
-  tell(at(state, signal, sizeof(uint64_t), pe), value, op);
+  if (is_reached(state, signal, sizeof(uint64_t), pe))
+    return tell(instance_of(state, signal, pe), value, op);
+  // Behind what was asked of that PE before: no fence is needed for it.
+  change_far(state, signal, op == SignalOp::add ? FarChange::add : FarChange::set, value, pe);
 }
 
 // Of a signal in the own memory.

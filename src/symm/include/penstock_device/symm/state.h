@@ -72,6 +72,8 @@ struct SymmTeam {
   uint64_t small_reduces;  // made so far: which half of the scratch words is next
 };
 
+struct SymmFar;  // far_layout.h
+
 // 128 bytes: kernels read it from constant memory. Nothing in it changes while kernels run.
 struct SymmState {
   uint32_t version;  // 0: not filled yet
@@ -86,7 +88,9 @@ struct SymmState {
   SymmTeam* teams;          // kSymmTeamsMax, in this GPU's memory
   const uint32_t* trouble;  // of the host: not 0 when somebody has ended; waits look at it
   uint32_t* failure;        // of the host: a kernel that gave up writes why (SymmFailure)
-  void* reserved[5];
+  SymmFar*
+      far;  // in this GPU's memory: how PEs beyond loads and stores are reached; null: they are not
+  void* reserved[4];
 };
 static_assert(sizeof(SymmTeam) == 32 && sizeof(SymmState) == 128,
               "read by kernels of other builds");

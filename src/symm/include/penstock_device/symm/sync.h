@@ -5,8 +5,8 @@
 // next to nothing otherwise), one way of a store, and a read of L2.
 #pragma once
 
+#include "penstock_device/symm/far.h"
 #include "penstock_device/symm/team.h"
-#include "penstock_device/symm/wait.h"
 
 namespace penstock::device {
 
@@ -28,6 +28,15 @@ template <Scope kScope>
 PENSTOCK_DEVICE void quiet() {
   Company<kScope>::meet();
   fence_system_total();
+}
+
+// The same where there are PEs that are not near. False, to all who call it together: somebody has
+// ended.
+template <Scope kScope>
+PENSTOCK_DEVICE bool quiet(const SymmState& state) {
+  quiet<kScope>();
+  if (state.far == nullptr) return true;
+  return Company<kScope>::all(Company<kScope>::rank() != 0 || quiet_far(state));
 }
 
 PENSTOCK_DEVICE SymmTeamControl& control_of(const SymmState& state, int team) {
@@ -52,7 +61,14 @@ PENSTOCK_DEVICE uint64_t next_sync(const SymmState& state, int team) {
 // orders is the fence and this store together.
 PENSTOCK_DEVICE void tell_arrival(const SymmState& state, int team, const Members& members,
                                   int member, uint64_t sync) {
-  store_system(&control_at(state, team, members.pe(member)).arrived[members.index].value, sync);
+  const int pe = members.pe(member);
+  if (is_near(state, pe)) {
+    store_system(&control_at(state, team, pe).arrived[members.index].value, sync);
+  } else {
+    // Behind what this PE has asked of that one.
+    tell_far(state, &control_of(state, team).arrived[members.index].value, FarChange::set, sync,
+             pe);
+  }
 }
 
 // Until that member has come. Counts only grow, and one that has come farther has come.
@@ -93,9 +109,11 @@ PENSTOCK_DEVICE bool sync(const SymmState& state, int team) {
 }
 
 // A quiet and a sync. The fence of the sync completes what this PE has put: whoever learns that it
-// has come sees it, and the sync's own waits stand between it and what this PE reads afterwards.
+// has come sees it, and the sync's own waits stand between it and what this PE reads afterwards. Of
+// what went to PEs that are not near, only those know: it must be done before others are told.
 template <Scope kScope>
 PENSTOCK_DEVICE bool barrier(const SymmState& state, int team) {
+  if (state.far != nullptr && !quiet<kScope>(state)) return false;
   return sync<kScope>(state, team);
 }
 

@@ -7,7 +7,7 @@
 // before its fence and its store is seen after the wait.
 #pragma once
 
-#include "penstock_device/symm/address.h"
+#include "penstock_device/symm/far_changes.h"
 
 namespace penstock::device {
 
@@ -47,6 +47,12 @@ PENSTOCK_DEVICE bool in_trouble(const SymmState& state) {
   return state.trouble != nullptr && load_system(state.trouble) != 0;
 }
 
+// What a wait does now and then: false when somebody has ended.
+PENSTOCK_DEVICE_CALL bool may_wait_on(const SymmState& state) {
+  if (state.far != nullptr) serve_changes(state);
+  return !in_trouble(state);
+}
+
 // Until `ready` says so; false when somebody has ended before.
 template <class Ready>
 PENSTOCK_DEVICE bool wait(const SymmState& state, Ready&& ready) {
@@ -56,7 +62,7 @@ PENSTOCK_DEVICE bool wait(const SymmState& state, Ready&& ready) {
       if (ready()) return true;
     }
     // What was stored before the end came may have come, too.
-    if (in_trouble(state)) return ready();
+    if (!may_wait_on(state)) return ready();
   }
 }
 

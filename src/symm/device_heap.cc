@@ -1,5 +1,7 @@
 #include "penstock/symm/device_heap.h"
 
+#include "device_far.h"
+#include "gpu_proxy_device.h"
 #include "limits.h"
 
 #include <algorithm>
@@ -16,6 +18,20 @@ namespace {
 // Of a heap: the words of PEs, and behind them the teams as this PE's kernels see them.
 constexpr uint64_t kTeamsAt = sizeof(SymmControl);
 constexpr uint64_t kFirstPlace = kTeamsAt + device::kSymmTeamsMax * sizeof(SymmTeam);
+
+// Where PEs are on several nodes, behind them: the ring's part in the GPU, and memory for
+// reductions.
+constexpr uint64_t kFarAt = align_up(kFirstPlace, 128);
+constexpr uint64_t kFarControlAt = kFarAt + sizeof(device::SymmFar);
+constexpr uint64_t kFarWaitingAt = align_up(kFarControlAt + sizeof(device::FarControl), 128);
+constexpr uint64_t kFarScratchAt =
+    align_up(kFarWaitingAt + DeviceFar::kEntries * sizeof(uint32_t), 256);
+constexpr uint64_t kFarScratchBytes = 65536;
+constexpr uint64_t kFirstFarPlace = kFarScratchAt + device::kSymmTeamsMax * kFarScratchBytes;
+
+uint64_t first_place(const Group& group) {
+  return group.has_far() ? kFirstFarPlace : kFirstPlace;
+}
 
 // Of the host, for kernels: whether somebody has ended, and what a kernel reports, apart from it.
 constexpr uint64_t kFailureAt = 64;
@@ -60,14 +76,10 @@ Outcome<HeapFacts> agree_on_heap(const std::vector<job::Brought>& all) {
 
 Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::SymmetricDevice& device,
                                                       const DeviceHeapOptions& options) {
-  if (group.has_far()) {
-    return Failure{Code::not_supported,
-                   "PEs are on several nodes: GPUs share their memory within one only, so far"};
-  }
   if (group.size() > device::kSymmNearMax) {
     return Failure{Code::not_supported,
-                   fmt::format("{} PEs: GPUs of one node share their memory among {} PEs at most",
-                               group.size(), device::kSymmNearMax)};
+                   fmt::format("{} PEs: GPUs share their memory among {} PEs at most", group.size(),
+                               device::kSymmNearMax)};
   }
   HeapFacts facts;
   facts.bytes = bytes_wanted(options, device.memory_bytes());
@@ -81,7 +93,7 @@ Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::Symmetr
                                                 agreed.bytes, kHeapBytesMax)};
   }
   Window placed;
-  placed.bytes = align_up(kFirstPlace + agreed.bytes, limits::kGranule);
+  placed.bytes = align_up(first_place(group) + agreed.bytes, limits::kGranule);
   placed.stride = placed.bytes + limits::kAdoptedBytesMax;
   TRY_ASSIGN(auto window, device.reserve(placed.stride * group.size()));
   if (limits::kGranule % window->granule() != 0) {
@@ -95,7 +107,7 @@ Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::Symmetr
   const int descriptor = own.get();
   TRY_ASSIGN(const auto all, group.exchange("device memory", {{}, {&descriptor, 1}}));
   for (uint32_t pe = 0; pe < group.size(); ++pe) {
-    if (pe == group.me()) continue;
+    if (pe == group.me() || !group.is_near(pe)) continue;
     if (all[pe].descriptors.size() != 1) {
       return Failure{Code::bad_message,
                      fmt::format("PE {} gave no descriptor of its GPU's memory", pe)};
@@ -104,8 +116,10 @@ Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::Symmetr
   }
   std::unique_ptr<DeviceHeap> heap(new DeviceHeap(group, device, std::move(window), placed));
   TRY(heap->begin());
+  if (group.has_far()) TRY(heap->begin_far(options));
   // Nobody's kernels write before all have mapped.
   TRY_ASSIGN(const auto ready, group.exchange("device mapped", {}));
+  if (heap->far_ != nullptr) TRY(heap->far_->start());
   return heap;
 }
 
@@ -115,10 +129,11 @@ DeviceHeap::DeviceHeap(Group& group, gpu::SymmetricDevice& device,
       device_(device),
       window_(std::move(window)),
       memory_(memory),
-      heap_(kFirstPlace, memory.bytes),
+      heap_(first_place(group), memory.bytes),
       reach_(memory.bytes) {}
 
 DeviceHeap::~DeviceHeap() {
+  far_ = nullptr;  // before what it uses
   if (trouble_ != nullptr) group_.unfollow_trouble(trouble_);
 }
 
@@ -132,8 +147,9 @@ Outcome<void> DeviceHeap::begin() {
   state_.heap_bytes = memory_.bytes;
   state_.peers = reinterpret_cast<char*>(memory_.peers);
   state_.stride = memory_.stride;
-  for (uint32_t pe = 0; pe < group_.size(); ++pe)
-    state_.near_pes[pe / 64] |= uint64_t{1} << (pe % 64);
+  for (uint32_t pe = 0; pe < group_.size(); ++pe) {
+    if (group_.is_near(pe)) state_.near_pes[pe / 64] |= uint64_t{1} << (pe % 64);
+  }
   state_.teams = reinterpret_cast<SymmTeam*>(memory_.own + kTeamsAt);
   trouble_ = reinterpret_cast<uint32_t*>(words.data());
   group_.follow_trouble(trouble_);
@@ -144,6 +160,37 @@ Outcome<void> DeviceHeap::begin() {
       return Failure{told, fmt::format("GPU {}: its teams cannot be written", device_.id().value)};
     }
   }
+  return {};
+}
+
+// The kernels' part of the ring, behind the teams; zeros, as a new heap is.
+Outcome<void> DeviceHeap::begin_far(const DeviceHeapOptions& options) {
+  TRY_ASSIGN(const MutableBytes host, device_.host_words(DeviceFar::host_bytes()));
+  TRY_ASSIGN(auto gpu, GpuProxyDevice::make(options.open_device, device_.id()));
+  GpuProxyDevice& proxy_device = *gpu;
+  ProxyOptions proxy;
+  proxy.me = group_.me();
+  proxy.pes = group_.size();
+  for (uint32_t pe = 0; pe < group_.size(); ++pe) {
+    if (!group_.is_near(pe)) proxy.far.set(pe);
+  }
+  proxy.heap = reinterpret_cast<uintptr_t>(memory_.own);
+  proxy.heap_bytes = memory_.bytes;
+  proxy.private_begin = kTeamsAt;
+  proxy.private_end = first_place(group_);
+  proxy.trouble = trouble_;
+  TRY_ASSIGN(far_, DeviceFar::make(group_, std::move(gpu), host, proxy));
+  device::SymmFar view = far_->view();
+  view.control = reinterpret_cast<device::FarControl*>(memory_.own + kFarControlAt);
+  view.waiting = reinterpret_cast<uint32_t*>(memory_.own + kFarWaitingAt);
+  view.scratch = reinterpret_cast<char*>(memory_.own + kFarScratchAt);
+  view.scratch_bytes = kFarScratchBytes;
+  state_.far = reinterpret_cast<device::SymmFar*>(memory_.own + kFarAt);
+  Status told = device_.copy(state_.far, &view, sizeof view, device_.own_stream());
+  if (told.ok()) told = device_.synchronize(device_.own_stream());
+  if (!told.ok())
+    return Failure{told, fmt::format("GPU {}: its ring cannot be written", device_.id().value)};
+  proxy_device.set_state(state_);
   return {};
 }
 

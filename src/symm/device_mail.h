@@ -59,6 +59,8 @@ class DeviceMail {
   virtual Result<bool> peek(uint32_t pe, MailLane lane, MailFrame* out) = 0;
   // Takes the frame that peek() gave, and its body, of that frame's size.
   virtual void take(uint32_t pe, MailLane lane, MutableBytes body) = 0;
+  // Tells other PEs of what was sent and taken.
+  virtual Status flush(uint32_t pe) = 0;
   // Lets arrive what is under way.
   virtual void progress() = 0;
 };

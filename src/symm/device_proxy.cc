@@ -97,6 +97,9 @@ Status DeviceProxy::finish_turn() {
       ++launches_;
     }
   }
+  for (uint32_t pe = 0; pe < options_.pes; ++pe) {
+    if (options_.far.test(pe) && !peers_[pe].is_gone && !mail_.flush(pe).ok()) lose(pe);
+  }
   later_.clear();
   staged_ = 0;
   has_copied_ = false;

@@ -89,23 +89,28 @@ Status DeviceStreams::put(void* dest, const void* source, uint64_t bytes, uint32
                           Stream stream) {
   if (bytes == 0) return {};
   std::byte* const there = heap_.at(dest, bytes, pe);
-  return there != nullptr ? heap_.device().copy(there, source, bytes, stream)
-                          : Status(Code::invalid_argument);
+  if (there != nullptr) return heap_.device().copy(there, source, bytes, stream);
+  if (!heap_.is_far(dest, bytes, pe)) return Code::invalid_argument;
+  return launch(heap_.device(), Kernel::put_far, {}, stream, heap_.state(), dest, source, bytes,
+                static_cast<int>(pe));
 }
 
 Status DeviceStreams::get(void* dest, const void* source, uint64_t bytes, uint32_t pe,
                           Stream stream) {
   if (bytes == 0) return {};
   const std::byte* const there = heap_.at(source, bytes, pe);
-  return there != nullptr ? heap_.device().copy(dest, there, bytes, stream)
-                          : Status(Code::invalid_argument);
+  if (there != nullptr) return heap_.device().copy(dest, there, bytes, stream);
+  if (!heap_.is_far(source, bytes, pe)) return Code::invalid_argument;
+  return launch(heap_.device(), Kernel::get_far, {}, stream, heap_.state(), dest, source, bytes,
+                static_cast<int>(pe));
 }
 
 Status DeviceStreams::iput(void* dest, const void* source, const StridedElements& strides,
                            uint32_t pe, Stream stream, By by) {
   if (strides.count == 0) return {};
   std::byte* const there = heap_.at(dest, reach_of(strides.dest, strides), pe);
-  if (there == nullptr) return Code::invalid_argument;
+  if (there == nullptr)
+    return row_far(dest, source, strides, {strides.dest, strides.source}, pe, stream);
   return copy_strided(there, source, strides, stream, by == By::kernels && is_reached(source));
 }
 
@@ -113,12 +118,32 @@ Status DeviceStreams::iget(void* dest, const void* source, const StridedElements
                            uint32_t pe, Stream stream, By by) {
   if (strides.count == 0) return {};
   const std::byte* const there = heap_.at(source, reach_of(strides.source, strides), pe);
-  if (there == nullptr) return Code::invalid_argument;
+  if (there == nullptr)
+    return row_far(source, dest, strides, {strides.source, strides.dest, true}, pe, stream);
   return copy_strided(dest, there, strides, stream, by == By::kernels && is_reached(dest));
 }
 
+// `there`: the symmetric address. The other side is this PE's own.
+Status DeviceStreams::row_far(const void* there, const void* here, const StridedElements& strides,
+                              const FarSteps& steps, uint32_t pe, Stream stream) {
+  ASSERT(is_element(strides.element_bytes));
+  if (steps.there < 1 || steps.here < 1 ||
+      !heap_.is_far(there, reach_of(steps.there, strides), pe)) {
+    return Code::invalid_argument;
+  }
+  const device::RowFar row = {.there = there,
+                              .here = here,
+                              .count = strides.count,
+                              .stride_there = static_cast<uint64_t>(steps.there),
+                              .stride_here = static_cast<uint64_t>(steps.here),
+                              .element_bytes = strides.element_bytes,
+                              .is_get = steps.is_get ? 1 : 0};
+  return launch(heap_.device(), Kernel::row_far, {}, stream, heap_.state(), row,
+                static_cast<int>(pe));
+}
+
 bool DeviceStreams::is_reached(const void* local) const {
-  return heap_.at(local, 1, 0) != nullptr || heap_.device().reaches(local);
+  return heap_.at(local, 1, heap_.me()) != nullptr || heap_.device().reaches(local);
 }
 
 Status DeviceStreams::copy_strided(void* to, const void* from, const StridedElements& strides,
@@ -164,22 +189,33 @@ Status DeviceStreams::copy_strided(void* to, const void* from, const StridedElem
 Status DeviceStreams::store(void* dest, uint64_t value, uint32_t bytes, uint32_t pe,
                             Stream stream) {
   ASSERT(bytes <= sizeof value && is_element(bytes));
+  if (reinterpret_cast<uintptr_t>(dest) % bytes != 0) return Code::invalid_argument;
+  if (heap_.is_far(dest, bytes, pe)) {
+    return launch(heap_.device(), Kernel::store_far, {}, stream, heap_.state(), dest, value,
+                  static_cast<int>(bytes), static_cast<int>(pe));
+  }
   std::byte* const there = heap_.at(dest, bytes, pe);
-  if (there == nullptr || reinterpret_cast<uintptr_t>(there) % bytes != 0)
-    return Code::invalid_argument;
+  if (there == nullptr) return Code::invalid_argument;
   return launch(heap_.device(), Kernel::store, {}, stream, static_cast<void*>(there), value,
                 static_cast<int>(bytes));
 }
 
 Status DeviceStreams::signal(uint64_t* signal, uint64_t value, SignalOp op, uint32_t pe,
                              Stream stream) {
-  if (heap_.at(signal, sizeof *signal, pe) == nullptr) return Code::invalid_argument;
+  if (heap_.at(signal, sizeof *signal, pe) == nullptr &&
+      !heap_.is_far(signal, sizeof *signal, pe)) {
+    return Code::invalid_argument;
+  }
   return launch(heap_.device(), Kernel::signal, {}, stream, heap_.state(), signal, value,
                 number_of(op), static_cast<int>(pe));
 }
 
 Status DeviceStreams::put_signal(void* dest, const void* source, uint64_t bytes, uint64_t* signal,
                                  uint64_t value, SignalOp op, uint32_t pe, Stream stream) {
+  if (heap_.is_far(signal, sizeof *signal, pe)) {
+    TRY(put(dest, source, bytes, pe, stream));
+    return this->signal(signal, value, op, pe, stream);
+  }
   std::byte* const word = heap_.at(signal, sizeof *signal, pe);
   std::byte* const there = bytes != 0 ? heap_.at(dest, bytes, pe) : nullptr;
   if (word == nullptr || (bytes != 0 && there == nullptr)) return Code::invalid_argument;
@@ -216,7 +252,7 @@ Status DeviceStreams::wait(const WordsToWaitFor& words, Stream stream) {
   ASSERT(is_element(words.bytes) && words.bytes >= 2 && words.bytes <= 8);
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(words.count, uint64_t{words.bytes}, &bytes) ||
-      heap_.at(words.at, bytes, 0) == nullptr ||
+      heap_.at(words.at, bytes, heap_.me()) == nullptr ||
       reinterpret_cast<uintptr_t>(words.at) % words.bytes != 0) {
     return Code::invalid_argument;
   }

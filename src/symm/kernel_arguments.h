@@ -32,6 +32,19 @@ struct StridedElements {
 };
 static_assert(sizeof(StridedElements) == 48);
 
+// Elements between this PE's memory and a symmetric place of one that is not near. Strides as
+// above.
+struct RowFar {
+  const void* there;
+  const void* here;
+  uint64_t count;
+  uint64_t stride_there;
+  uint64_t stride_here;
+  uint32_t element_bytes;
+  int32_t is_get;
+};
+static_assert(sizeof(RowFar) == 48);
+
 // Bytes and a word that tells of them, at addresses of the PE that they are for.
 struct PutWithSignal {
   void* to;

@@ -22,13 +22,18 @@ extern "C" __global__ void penstock_symm_barrier(SymmState state, int team) {
   const Members members = members_of(state, team);
   SymmTeamControl& own = control_of(state, team);
   const auto lane = static_cast<int>(threadIdx.x);
+  // What went to PEs that are not near is done there before others are told.
+  bool come = state.far == nullptr || quiet<Scope::warp>(state);
   for (int i = lane; i < members.size; i += kLanes) {
     if (i == members.index) continue;
-    add_system(&control_at(state, team, members.pe(i)).arrived_on_streams[members.index].value,
-               uint64_t{1});
+    const int pe = members.pe(i);
+    if (is_near(state, pe)) {
+      add_system(&control_at(state, team, pe).arrived_on_streams[members.index].value, uint64_t{1});
+    } else {
+      tell_far(state, &own.arrived_on_streams[members.index].value, FarChange::add, 1, pe);
+    }
   }
   const uint64_t number = own.arrived_on_streams[members.index].value + 1;
-  bool come = true;
   for (int i = lane; i < members.size && come; i += kLanes) {
     if (i == members.index) continue;
     const uint64_t* const word = &own.arrived_on_streams[i].value;
@@ -69,4 +74,36 @@ extern "C" __global__ void penstock_symm_change(ChangeWord word) {
 
 extern "C" __global__ void __launch_bounds__(512) penstock_symm_put_with_signal(PutWithSignal put) {
   put_with_signal(put);
+}
+
+// One thread: what PEs that are not near have asked of words here.
+extern "C" __global__ void penstock_symm_far_changes(SymmState state) {
+  serve_changes(state);
+  FarChanges& changes = *state.far->changes;
+  // Of launches that follow one another.
+  store_system(&changes.launches, load_system(&changes.launches) + 1);
+}
+
+// One thread, where the PE is not near.
+extern "C" __global__ void penstock_symm_put_far(SymmState state, void* dest, const void* source,
+                                                 uint64_t bytes, int pe) {
+  fence_system();
+  if (!try_put_far(state, dest, source, bytes, pe)) tell_trouble(state);
+}
+extern "C" __global__ void penstock_symm_get_far(SymmState state, void* dest, const void* source,
+                                                 uint64_t bytes, int pe) {
+  if (!try_get_far(state, dest, source, bytes, pe)) tell_trouble(state);
+}
+extern "C" __global__ void penstock_symm_row_far(SymmState state, RowFar row, int pe) {
+  fence_system();
+  const FarRow elements = {row.count, row.element_bytes, row.stride_there, row.stride_here};
+  char* const here = const_cast<char*>(static_cast<const char*>(row.here));
+  if (!move_far_row(state, row.is_get == 0, offset_of(state, row.there), here, elements, pe))
+    tell_trouble(state);
+}
+extern "C" __global__ void penstock_symm_store_far(SymmState state, void* dest, uint64_t value,
+                                                   int bytes, int pe) {
+  FarCall call = call_of({static_cast<uint32_t>(bytes), FarChange::set, value, 0},
+                         offset_of(state, dest), false, pe);
+  if (!ask_far(state, call)) tell_trouble(state);
 }

@@ -14,17 +14,22 @@ enum class Kernel : uint32_t {
   wait_for_words,
   strided,
   change,
-  put_with_signal
+  put_with_signal,
+  put_far,
+  get_far,
+  row_far,
+  store_far
 };
 
 // In the order of their numbers.
 inline constexpr std::array kKernels = {
     "penstock_symm_barrier",         "penstock_symm_signal",       "penstock_symm_store",
     "penstock_symm_wait_for_words",  "penstock_symm_copy_strided", "penstock_symm_change",
-    "penstock_symm_put_with_signal",
+    "penstock_symm_put_with_signal", "penstock_symm_put_far",      "penstock_symm_get_far",
+    "penstock_symm_row_far",         "penstock_symm_store_far",
 };
 
-static_assert(kKernels.size() == static_cast<size_t>(Kernel::put_with_signal) + 1);
+static_assert(kKernels.size() == static_cast<size_t>(Kernel::store_far) + 1);
 
 struct Grid {
   uint32_t blocks = 1;

@@ -71,6 +71,13 @@ inline constexpr std::chrono::seconds kFarClose{5};
 inline constexpr std::chrono::microseconds kFarNap{500};
 static_assert(kFarStaging >= 32 + kFarRowBytes && kFarRowBytes >= kFarWhole);
 static_assert(kFarCopied <= kFarWhole && kFarGathered <= kFarUnsent);
+// How long the proxy of a GPU polls when nothing has come; then it sleeps for a part of the time
+// since, so that who asks waits no longer than that part of what it did before.
+inline constexpr std::chrono::microseconds kFarProxySpin{200};
+inline constexpr int kFarProxySleepPart = 16;
+inline constexpr std::chrono::microseconds kFarProxySleepMin{10};
+inline constexpr std::chrono::microseconds kFarProxySleepMax{1000};
+
 // Requests to one far PE that its proxy keeps until the lane has room: others go on meanwhile.
 inline constexpr uint32_t kFarPending = 1024;
 

@@ -107,8 +107,10 @@ void begin(const char* call, std::unique_ptr<job::Member> member) {
     member = std::move(*joined);
   }
   own.member = std::move(member);
-  // What the host's own words need; data is in the GPUs' heap.
-  auto group = symm::Group::join(*own.member, {.name = "nvshmem", .heap_bytes = uint64_t{1} << 20});
+  // What the host's own words need, and mail between nodes, which takes memory as it is touched;
+  // data is in the GPUs' heap.
+  auto group =
+      symm::Group::join(*own.member, {.name = "nvshmem", .heap_bytes = uint64_t{64} << 20});
   if (!group) fault(call, group.error().message);
   own.group = std::move(*group);
   auto meetings = TeamMeetings::make(*own.group);

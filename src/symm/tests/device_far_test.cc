@@ -18,7 +18,7 @@ T* at(FarNodes& nodes, int pe, uint64_t offset = 0) {
   return reinterpret_cast<T*>(nodes.gpus().memory(pe, offset));
 }
 
-bool is_first() {
+bool is_first_lane() {
   return Company<Scope::block>::rank() == 0;
 }
 
@@ -70,7 +70,7 @@ TEST(SymmDeviceFar, copies_what_stands_in_a_threads_own_memory) {
   FarNodes nodes(3, {.pes = 2, .node_pes = 1});
   fill_far(at<char>(nodes, 1, 9000), 100, 1);
   ASSERT_TRUE(nodes.run({0}, [&](int) {
-    if (!is_first()) return;
+    if (!is_first_lane()) return;
     char own[100];
     fill_far(own, sizeof own, 9);
     device::put<Scope::thread>(nodes.gpus().state(0), at<char>(nodes, 0, 5), own, sizeof own, 1);
@@ -114,7 +114,7 @@ void try_words(uint64_t seed, T value) {
   FarNodes nodes(seed, {.pes = 2, .node_pes = 1});
   *at<T>(nodes, 1, 640) = value;
   ASSERT_TRUE(nodes.run({0}, [&](int) {
-    if (!is_first()) return;
+    if (!is_first_lane()) return;
     const device::SymmState& state = nodes.gpus().state(0);
     device::p(state, at<T>(nodes, 0), value, 1);
     EXPECT_EQ(device::g(state, at<T>(nodes, 0, 640), 1), value);
@@ -163,7 +163,7 @@ TEST(SymmDeviceFar, all_atomic_operations_do_what_they_say) {
   for (uint64_t seed = 1; seed <= kFarSeeds; ++seed) {
     FarNodes nodes(seed, {.pes = 2, .node_pes = 1});
     ASSERT_TRUE(nodes.run({0}, [&](int) {
-      if (!is_first()) return;
+      if (!is_first_lane()) return;
       try_atomics<int32_t>(nodes, nodes.gpus().state(0), 0);
       try_atomics<uint64_t>(nodes, nodes.gpus().state(0), 8);
     })) << seed;
@@ -196,7 +196,7 @@ TEST(SymmDeviceFar, who_waits_on_a_full_gpu_makes_the_changes_it_waits_for) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     FarNodes nodes(seed, {.pes = 2, .node_pes = 1, .lanes = 4, .is_full = true});
     ASSERT_TRUE(nodes.run([&](int pe) {
-      if (!is_first()) return;
+      if (!is_first_lane()) return;
       const device::SymmState& state = nodes.gpus().state(pe);
       const int other = 1 - pe;
       for (uint64_t i = 1; i <= 3; ++i) {
@@ -258,7 +258,7 @@ TEST(SymmDeviceFar, after_a_quiet_a_third_one_sees_what_was_put) {
     FarNodes nodes(seed, {.pes = 4, .node_pes = 2});
     ASSERT_TRUE(nodes.run([&](int pe) {
       const device::SymmState& state = nodes.gpus().state(pe);
-      if (!is_first()) return;
+      if (!is_first_lane()) return;
       if (pe == 0) {
         for (int i = 0; i < 5; ++i) device::p(state, at<int>(nodes, 0) + i, i + 1, 2);
         device::p(state, at<int>(nodes, 0, 64), 9, 3);
@@ -537,7 +537,7 @@ TEST(SymmDeviceFar, refuses_what_a_hostile_kernel_asks) {
   FarNodes nodes(1, {.pes = 2, .node_pes = 1, .lanes = 4});
   uint64_t answered = 0;
   ASSERT_TRUE(nodes.run({0}, [&](int) {
-    if (!is_first()) return;
+    if (!is_first_lane()) return;
     const device::SymmState& state = nodes.gpus().state(0);
     for (device::FarAsk asked : bad) {
       if (asked.value == 0) asked.value = reinterpret_cast<uintptr_t>(state.heap);

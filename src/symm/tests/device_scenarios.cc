@@ -67,7 +67,8 @@ void streams_meet(const Pe& pe) {
   auto made = DeviceStreams::make(*on.heap);
   CHECK(made);
   DeviceStreams& streams = **made;
-  constexpr uint64_t kRounds = 2'000;
+  // PEs of several nodes ask their hosts for each.
+  const uint64_t kRounds = pe.group.has_far() ? 200 : 2'000;
   auto* const cells = on.allocate<uint64_t>(kRounds);
   auto* const signal = on.allocate<uint64_t>(1);
   std::vector<uint64_t> values(kRounds);

@@ -48,6 +48,7 @@ class SlowMail::End final : public DeviceMail {
     from.bytes -= mail_bytes(body.size());
     from.letters.pop_front();
   }
+  Status flush(uint32_t) override { return {}; }
   void progress() override {}
 
  private:

@@ -65,6 +65,8 @@ std::vector<Case> cases() {
     all.push_back({scenario, 3, "0,1,1"});
     all.push_back({scenario, 4, "0,1,1,0"});
   }
+  all.push_back({"far_kernels", 2, "2"});
+  all.push_back({"far_kernels", 3, "0,1,1"});  // near ones are asked by mail, too
   return all;
 }
 

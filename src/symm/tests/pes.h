@@ -51,5 +51,6 @@ extern const Named kTeamScenarios[];
 extern const Named kEndScenarios[];
 extern const Named kDeviceScenarios[];
 extern const Named kFarScenarios[];
+extern const Named kFarKernelScenarios[];
 
 }  // namespace penstock::symm::test

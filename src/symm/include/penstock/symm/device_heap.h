@@ -4,6 +4,7 @@
 #include "penstock_device/symm/state.h"
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -17,16 +18,21 @@ namespace penstock::symm {
 struct DeviceHeapOptions {
   uint64_t bytes = 0;  // of each PE; 0: a quarter of the device's memory. Taken at once, as the
                        // driver gives none as it is touched.
+  // Where PEs are on several nodes: streams of the device for them.
+  std::function<Outcome<std::unique_ptr<gpu::SymmetricDevice>>(engine::DeviceId device)>
+      open_device = gpu::open_symmetric_device;
 };
 
 struct AdoptedFacts;  // adopted.cc
+class DeviceFar;
 
 // Made and used as the group's own heap is: the same calls give the same places. Destroyed before
 // the group and after the last kernel that uses it.
 class DeviceHeap {
  public:
   // Together with all of the group, each with a device of its choice; several may share one.
-  // not_supported: a device does not reach another one's memory.
+  // PEs of other nodes are reached by kernels, not by addresses (decision 0077).
+  // not_supported: a device does not reach another one's memory on this node.
   static Outcome<std::unique_ptr<DeviceHeap>> make(Group& group, gpu::SymmetricDevice& device,
                                                    const DeviceHeapOptions& options);
   ~DeviceHeap();
@@ -34,17 +40,25 @@ class DeviceHeap {
   DeviceHeap& operator=(const DeviceHeap&) = delete;
 
   gpu::SymmetricDevice& device() { return device_; }
+  uint32_t me() const { return group_.me(); }
   Heap& heap() { return heap_; }
   std::byte* address(uint64_t offset) const { return memory_.own + offset; }
   uint64_t offset(const void* address) const { return memory_.offset_of(address); }
 
   // As Group::at(), in device memory: an address for kernels and copies, not for the host's loads
-  // and stores.
+  // and stores. Null also where the PE is on another node.
   std::byte* at(const void* symmetric, uint64_t bytes, uint32_t pe) const {
     const uint64_t offset = memory_.offset_of(symmetric);
     const uint64_t reach = reach_.load(std::memory_order_relaxed);
     const bool is_held = offset < reach && bytes <= reach - offset;
-    return pe < group_.size() && is_held ? memory_.at(symmetric, pe) : nullptr;
+    return pe < group_.size() && is_held && group_.is_near(pe) ? memory_.at(symmetric, pe)
+                                                               : nullptr;
+  }
+
+  // Whether it is symmetric, and the PE's instance is reached by kernels only.
+  bool is_far(const void* symmetric, uint64_t bytes, uint32_t pe) const {
+    return pe < group_.size() && !group_.is_near(pe) &&
+           at(symmetric, bytes, group_.me()) != nullptr;
   }
 
   // Memory that each PE's program has made itself (gpu::Window::adopt) becomes symmetric: the
@@ -56,6 +70,7 @@ class DeviceHeap {
   // invalid_argument: nothing of that length was adopted there.
   Status disown(const void* symmetric, uint64_t bytes);
 
+  bool has_far() const { return far_ != nullptr; }
   // What kernels are to know.
   const device::SymmState& state() const { return state_; }
   // Writes it where a unit of the program keeps it, an address in device memory.
@@ -68,6 +83,7 @@ class DeviceHeap {
   DeviceHeap(Group& group, gpu::SymmetricDevice& device, std::unique_ptr<gpu::Window> window,
              const Window& memory);
   Outcome<void> begin();
+  Outcome<void> begin_far(const DeviceHeapOptions& options);
   uint64_t place_for(uint64_t bytes) const;
   Outcome<void> adopt_at(uint64_t place, const void* memory, uint64_t bytes,
                          std::vector<bool>& is_mapped);
@@ -87,7 +103,8 @@ class DeviceHeap {
   std::map<uint64_t, uint64_t> adopted_;  // length by offset; of the thread that makes these calls
   std::atomic<uint64_t> reach_;           // offsets below it are symmetric
   device::SymmState state_{};
-  uint32_t* trouble_ = nullptr;  // of the host, for kernels; stays as long as the process
+  uint32_t* trouble_ = nullptr;     // of the host, for kernels; stays as long as the process
+  std::unique_ptr<DeviceFar> far_;  // null: all PEs are near
 };
 
 }  // namespace penstock::symm

@@ -84,6 +84,13 @@ class DeviceStreams {
 
  private:
   explicit DeviceStreams(DeviceHeap& heap) : heap_(heap) {}
+  struct FarSteps {
+    int64_t there;
+    int64_t here;
+    bool is_get = false;
+  };
+  Status row_far(const void* there, const void* here, const StridedElements& strides,
+                 const FarSteps& steps, uint32_t pe, Stream stream);
   bool is_reached(const void* local) const;
   Status copy_strided(void* to, const void* from, const StridedElements& strides, Stream stream,
                       bool by_kernels);

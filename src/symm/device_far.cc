@@ -1,0 +1,78 @@
+#include "device_far.h"
+
+#include "limits.h"
+
+#include <algorithm>
+#include <sys/prctl.h>
+
+namespace penstock::symm {
+namespace {
+
+AskedGeometry geometry() {
+  return *AskedGeometry::make(DeviceFar::kEntries);
+}
+
+}  // namespace
+
+uint64_t DeviceFar::host_bytes() {
+  return geometry().host_bytes() + kStagingBytes;
+}
+
+Outcome<std::unique_ptr<DeviceFar>> DeviceFar::make(Group& group,
+                                                    std::unique_ptr<ProxyDevice> device,
+                                                    MutableBytes host, ProxyOptions options) {
+  ASSERT(host.size() >= host_bytes());
+  TRY_ASSIGN(auto mail, GroupMail::make(group));
+  options.staging = host.subspan(geometry().host_bytes(), kStagingBytes);
+  return std::unique_ptr<DeviceFar>(new DeviceFar(std::move(mail), std::move(device), geometry(),
+                                                  host.first(geometry().host_bytes()), options));
+}
+
+DeviceFar::DeviceFar(std::unique_ptr<GroupMail> mail, std::unique_ptr<ProxyDevice> device,
+                     AskedGeometry geometry, MutableBytes host, const ProxyOptions& options)
+    : clock_(engine::system_clock()),
+      trouble_(options.trouble),
+      device_(std::move(device)),
+      mail_(std::move(mail)),
+      queue_(host, geometry, options.pes),
+      proxy_(options, queue_, *device_, *mail_) {}
+
+DeviceFar::~DeviceFar() {
+  is_stopping_.store(true, std::memory_order_release);
+  if (thread_.joinable()) thread_.join();
+}
+
+Outcome<void> DeviceFar::start() {
+  TRY_ASSIGN(thread_, start_thread("the thread for GPUs of other nodes", [this] { run(); }));
+  return {};
+}
+
+// Polls as long as there is something to do, then sleeps, longer and longer: neither GPUs nor puts
+// of other PEs can wake it.
+void DeviceFar::run() {
+  ::prctl(PR_SET_TIMERSLACK, 1000);
+  engine::Time worked_at = clock_.now();
+  engine::Time stop_at = engine::kNever;
+  while (true) {
+    const Result<bool> worked = proxy_.turn();
+    if (!worked) {
+      log::error("GPUs of other nodes are reached no more: {}", worked.error().name());
+      __atomic_store_n(trouble_, 1, __ATOMIC_RELEASE);
+      return;
+    }
+    const engine::Time now = clock_.now();
+    if (is_stopping_.load(std::memory_order_acquire)) {
+      if (stop_at == engine::kNever) stop_at = now + limits::kFarClose;
+      if (!proxy_.is_owing() || now >= stop_at) return;
+    }
+    if (*worked) {
+      worked_at = now;
+    } else if (now - worked_at >= limits::kFarProxySpin) {
+      std::this_thread::sleep_for(
+          std::clamp<engine::Duration>((now - worked_at) / limits::kFarProxySleepPart,
+                                       limits::kFarProxySleepMin, limits::kFarProxySleepMax));
+    }
+  }
+}
+
+}  // namespace penstock::symm

@@ -1,0 +1,47 @@
+// How a PE's GPU reaches those of other nodes: the ring's memory, the mail, and a thread that turns
+// the proxy.
+#pragma once
+
+#include "device_proxy.h"
+#include "group_mail.h"
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+namespace penstock::symm {
+
+class DeviceFar {
+ public:
+  static constexpr uint32_t kEntries = 4096;
+  static constexpr uint64_t kStagingBytes = 8 * uint64_t{kMailBodyMax};
+  // Of memory that the GPU reaches at the same address, with zeros.
+  static uint64_t host_bytes();
+
+  // Together with all of the group; they meet behind it, before start(). `options` without staging.
+  static Outcome<std::unique_ptr<DeviceFar>> make(Group& group, std::unique_ptr<ProxyDevice> device,
+                                                  MutableBytes host, ProxyOptions options);
+  // What kernels have asked for is on its way then, unless its PE is slow or gone. No kernel uses
+  // it any more, and no other PE this one's GPU.
+  ~DeviceFar();
+
+  Outcome<void> start();
+  // For kernels; the caller adds what is in the GPU's memory.
+  device::SymmFar view() const { return queue_.view(); }
+
+ private:
+  DeviceFar(std::unique_ptr<GroupMail> mail, std::unique_ptr<ProxyDevice> device,
+            AskedGeometry geometry, MutableBytes host, const ProxyOptions& options);
+  void run();
+
+  const engine::Clock& clock_;
+  uint32_t* const trouble_;
+  const std::unique_ptr<ProxyDevice> device_;
+  const std::unique_ptr<GroupMail> mail_;
+  AskedQueue queue_;
+  DeviceProxy proxy_;
+  std::atomic<bool> is_stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace penstock::symm

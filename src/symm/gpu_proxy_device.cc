@@ -1,0 +1,50 @@
+#include "gpu_proxy_device.h"
+
+#include "image.h"
+
+#include <array>
+
+namespace penstock::symm {
+namespace {
+
+constexpr std::array<const char*, 1> kFarKernels = {"penstock_symm_far_changes"};
+
+}  // namespace
+
+Outcome<std::unique_ptr<GpuProxyDevice>> GpuProxyDevice::make(const OpenDevice& open,
+                                                              engine::DeviceId device) {
+  const void* const image = kernel_image();
+  if (image == nullptr) return Failure{Code::not_supported, "this build has no CUDA parts"};
+  TRY_ASSIGN(auto copies, open(device));
+  TRY_ASSIGN(auto kernels, open(device));
+  TRY(kernels->load_kernels(image, kFarKernels));
+  return std::unique_ptr<GpuProxyDevice>(new GpuProxyDevice(std::move(copies), std::move(kernels)));
+}
+
+Status GpuProxyDevice::copy_in(uint64_t to, Bytes from) {
+  return copies_->copy(reinterpret_cast<void*>(to), from.data(), from.size(),
+                       copies_->own_stream());
+}
+
+Status GpuProxyDevice::copy_out(MutableBytes to, uint64_t from) {
+  return copies_->copy(to.data(), reinterpret_cast<const void*>(from), to.size(),
+                       copies_->own_stream());
+}
+
+Status GpuProxyDevice::finish() {
+  return copies_->synchronize(copies_->own_stream());
+}
+
+// Both ends: an allocation between others that are gone is the program's own fault, which the
+// driver tells of.
+bool GpuProxyDevice::holds(uint64_t address, uint64_t bytes) {
+  return copies_->reaches(reinterpret_cast<const void*>(address)) &&
+         copies_->reaches(reinterpret_cast<const void*>(address + bytes - 1));
+}
+
+Status GpuProxyDevice::make_changes() {
+  std::array<void*, 1> arguments = {&state_};
+  return kernels_->launch({.kernel = 0, .arguments = arguments, .stream = kernels_->own_stream()});
+}
+
+}  // namespace penstock::symm

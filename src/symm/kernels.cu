@@ -18,7 +18,8 @@ constexpr unsigned kWholeWarp = 0xffffffff;
 // kernels or copy engines, was complete when this kernel began, and what it does after begins when
 // this has ended. So a PE tells the others first, and looks for its own count while that is on its
 // way.
-extern "C" __global__ void penstock_symm_barrier(SymmState state, int team) {
+extern "C" __global__ void penstock_symm_barrier(const __grid_constant__ SymmState state,
+                                                 int team) {
   const Members members = members_of(state, team);
   SymmTeamControl& own = control_of(state, team);
   const auto lane = static_cast<int>(threadIdx.x);
@@ -47,8 +48,8 @@ extern "C" __global__ void penstock_symm_barrier(SymmState state, int team) {
 }
 
 // One thread. What the stream did before it is complete where it went.
-extern "C" __global__ void penstock_symm_signal(SymmState state, uint64_t* signal, uint64_t value,
-                                                int op, int pe) {
+extern "C" __global__ void penstock_symm_signal(const __grid_constant__ SymmState state,
+                                                uint64_t* signal, uint64_t value, int op, int pe) {
   fence_system();
   signal_op(state, signal, value, static_cast<SignalOp>(op), pe);
 }
@@ -59,7 +60,8 @@ extern "C" __global__ void penstock_symm_store(void* at, uint64_t value, int byt
 }
 
 // One warp at most.
-extern "C" __global__ void penstock_symm_wait_for_words(SymmState state, WaitForWords wanted) {
+extern "C" __global__ void penstock_symm_wait_for_words(const __grid_constant__ SymmState state,
+                                                        WaitForWords wanted) {
   if (!wait_for(state, wanted)) tell_trouble(state);
 }
 
@@ -77,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(512) penstock_symm_put_with_signal(
 }
 
 // One thread: what PEs that are not near have asked of words here.
-extern "C" __global__ void penstock_symm_far_changes(SymmState state) {
+extern "C" __global__ void penstock_symm_far_changes(const __grid_constant__ SymmState state) {
   serve_changes(state);
   FarChanges& changes = *state.far->changes;
   // Of launches that follow one another.
@@ -85,24 +87,27 @@ extern "C" __global__ void penstock_symm_far_changes(SymmState state) {
 }
 
 // One thread, where the PE is not near.
-extern "C" __global__ void penstock_symm_put_far(SymmState state, void* dest, const void* source,
-                                                 uint64_t bytes, int pe) {
+extern "C" __global__ void penstock_symm_put_far(const __grid_constant__ SymmState state,
+                                                 void* dest, const void* source, uint64_t bytes,
+                                                 int pe) {
   fence_system();
   if (!try_put_far(state, dest, source, bytes, pe)) tell_trouble(state);
 }
-extern "C" __global__ void penstock_symm_get_far(SymmState state, void* dest, const void* source,
-                                                 uint64_t bytes, int pe) {
+extern "C" __global__ void penstock_symm_get_far(const __grid_constant__ SymmState state,
+                                                 void* dest, const void* source, uint64_t bytes,
+                                                 int pe) {
   if (!try_get_far(state, dest, source, bytes, pe)) tell_trouble(state);
 }
-extern "C" __global__ void penstock_symm_row_far(SymmState state, RowFar row, int pe) {
+extern "C" __global__ void penstock_symm_row_far(const __grid_constant__ SymmState state,
+                                                 RowFar row, int pe) {
   fence_system();
   const FarRow elements = {row.count, row.element_bytes, row.stride_there, row.stride_here};
   char* const here = const_cast<char*>(static_cast<const char*>(row.here));
   if (!move_far_row(state, row.is_get == 0, offset_of(state, row.there), here, elements, pe))
     tell_trouble(state);
 }
-extern "C" __global__ void penstock_symm_store_far(SymmState state, void* dest, uint64_t value,
-                                                   int bytes, int pe) {
+extern "C" __global__ void penstock_symm_store_far(const __grid_constant__ SymmState state,
+                                                   void* dest, uint64_t value, int bytes, int pe) {
   FarCall call = call_of({static_cast<uint32_t>(bytes), FarChange::set, value, 0},
                          offset_of(state, dest), false, pe);
   if (!ask_far(state, call)) tell_trouble(state);

@@ -10,6 +10,8 @@ namespace {
 
 // Release in replace_devices() pairs with acquire in devices().
 std::atomic<engine::DeviceMemory*> replacement{nullptr};
+// The same for replace_symmetric_devices() and the two calls that it replaces.
+std::atomic<SymmetricDevices*> symmetric_replacement{nullptr};
 
 }  // namespace
 
@@ -22,6 +24,20 @@ Outcome<engine::DeviceMemory*> devices() {
 
 void replace_devices(engine::DeviceMemory* memory) {
   replacement.store(memory, std::memory_order_release);
+}
+
+Outcome<engine::DeviceId> current_device() {
+  SymmetricDevices* const devices = symmetric_replacement.load(std::memory_order_acquire);
+  return devices != nullptr ? devices->current() : real_current_device();
+}
+
+Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(engine::DeviceId device) {
+  SymmetricDevices* const devices = symmetric_replacement.load(std::memory_order_acquire);
+  return devices != nullptr ? devices->open(device) : open_real_device(device);
+}
+
+void replace_symmetric_devices(SymmetricDevices* devices) {
+  symmetric_replacement.store(devices, std::memory_order_release);
 }
 
 }  // namespace penstock::gpu

@@ -29,6 +29,7 @@ namespace penstock::gpu {
   CALL(cuCtxPopCurrent)                   \
   CALL(cuCtxGetCurrent)                   \
   CALL(cuCtxGetDevice)                    \
+  CALL(cuCtxSynchronize)                  \
   CALL(cuCtxEnablePeerAccess)             \
   CALL(cuCtxGetStreamPriorityRange)       \
   CALL(cuPointerGetAttributes)            \

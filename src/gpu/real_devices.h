@@ -1,11 +1,17 @@
 // The GPUs of this machine, whatever a test has replaced them by.
 #pragma once
 
+#include <memory>
+
 #include "penstock/engine.h"
+#include "penstock/gpu/symmetric_device.h"
 
 namespace penstock::gpu {
 
 // As devices(), in a build with CUDA and in one without.
 Outcome<engine::DeviceMemory*> real_devices();
+// As current_device() and open_symmetric_device().
+Outcome<engine::DeviceId> real_current_device();
+Outcome<std::unique_ptr<SymmetricDevice>> open_real_device(engine::DeviceId device);
 
 }  // namespace penstock::gpu

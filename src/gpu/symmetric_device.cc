@@ -154,6 +154,8 @@ class CudaWindow final : public Window {
       const CUmemAccessDesc access = {location_of(device_.id.value),
                                       CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
       result = device_.driver().cuMemSetAccess(begin_ + offset, length, &access, 1);
+      // Memory of another device, which has no way there.
+      if (result == CUDA_ERROR_INVALID_DEVICE) result = CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     } else {
       device_.driver().cuMemRelease(handle);
     }
@@ -283,6 +285,7 @@ class CudaSymmetricDevice final : public SymmetricDevice {
   }
 
   Outcome<void> load_kernels(const void* image, std::span<const char* const> names) override {
+    ASSERT(image != nullptr);  // A build with CUDA has compiled them.
     const ContextScope scope(device_.driver(), device_.context);
     CUlibrary library = nullptr;
     CUresult result = device_.driver().cuLibraryLoadData(&library, image, nullptr, nullptr, 0,
@@ -366,6 +369,11 @@ class CudaSymmetricDevice final : public SymmetricDevice {
     return status_of(device_.driver().cuStreamSynchronize(cuda_stream(stream)));
   }
 
+  Status synchronize_all() override {
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    return status_of(device_.driver().cuCtxSynchronize());
+  }
+
   bool is_capturing(DeviceStream stream) const override {
     const ScopeOfLaunch scope(device_.driver(), device_.context);
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -422,14 +430,14 @@ Outcome<CudaMemory*> cuda() {
 
 }  // namespace
 
-Outcome<DeviceId> current_device() {
+Outcome<DeviceId> real_current_device() {
   TRY_ASSIGN(CudaMemory* const memory, cuda());
   CUdevice device = 0;
   if (memory->driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) device = 0;
   return DeviceId(static_cast<uint32_t>(device));
 }
 
-Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(DeviceId device) {
+Outcome<std::unique_ptr<SymmetricDevice>> open_real_device(DeviceId device) {
   TRY_ASSIGN(CudaMemory* const memory, cuda());
   TRY_ASSIGN(const Context context, memory->context(device));
   const ContextScope scope(memory->driver(), context.context);

@@ -17,7 +17,7 @@ Outcome<engine::DeviceMemory*> real_devices() {
   return left_out();
 }
 
-Outcome<engine::DeviceId> current_device() {
+Outcome<engine::DeviceId> real_current_device() {
   return left_out();
 }
 
@@ -25,7 +25,7 @@ Outcome<PeerLink> peer_link(engine::DeviceId, engine::DeviceId) {
   return left_out();
 }
 
-Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(engine::DeviceId) {
+Outcome<std::unique_ptr<SymmetricDevice>> open_real_device(engine::DeviceId) {
   return left_out();
 }
 

@@ -1,11 +1,10 @@
-#include "context.h"
-
 #include "limits.h"
 
 #include <boost/context/protected_fixedsize_stack.hpp>
 #include <vector>
 
 #include "penstock/base.h"
+#include "penstock/sim_context.h"
 
 // g++ tells by a macro, and clang by a feature.
 #if defined(__SANITIZE_ADDRESS__)

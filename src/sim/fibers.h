@@ -1,13 +1,12 @@
 // The threads of a simulation: fibers, and which of them goes on.
 #pragma once
 
-#include "context.h"
-
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "penstock/sim/world.h"
+#include "penstock/sim_context.h"
 
 namespace penstock::sim {
 

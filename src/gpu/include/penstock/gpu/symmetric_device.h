@@ -68,7 +68,8 @@ class SymmetricDevice {
   virtual uint64_t memory_bytes() const = 0;  // all that it has
   virtual Outcome<std::unique_ptr<Window>> reserve(uint64_t bytes) = 0;
   // Kernels, as nvcc made them (a fat binary that lives as long as the process): launch() finds
-  // them by name.
+  // them by name. Several times, if there are several binaries: their places go on. Simulated
+  // devices look at the names alone.
   virtual Outcome<void> load_kernels(const void* image, std::span<const char* const> names) = 0;
   // A stream of this library, which waits for none of the program's own: kernels of the program may
   // be waiting for what it does. Its kernels go before the program's that have not begun.
@@ -88,6 +89,8 @@ class SymmetricDevice {
   virtual Status tell(uint64_t* word, uint64_t value, engine::DeviceStream stream) = 0;
   // Returns when the stream has done what it was given.
   virtual Status synchronize(engine::DeviceStream stream) = 0;
+  // The same for all streams of this process on the device, the program's own among them.
+  virtual Status synchronize_all() = 0;
   // Whether what the stream is given now becomes a graph, which is done later.
   virtual bool is_capturing(engine::DeviceStream stream) const = 0;
   // Whether kernels reach this process's memory at this address: copies reach it all.
@@ -101,6 +104,16 @@ class SymmetricDevice {
 // first one where none is.
 Outcome<engine::DeviceId> current_device();
 Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(engine::DeviceId device);
+
+// What stands behind these two in a test. Thread safe.
+class SymmetricDevices {
+ public:
+  virtual ~SymmetricDevices() = default;
+  virtual Outcome<engine::DeviceId> current() = 0;
+  virtual Outcome<std::unique_ptr<SymmetricDevice>> open(engine::DeviceId device) = 0;
+};
+// For tests, as replace_devices(): it outlives what was opened of it; null: the real ones again.
+void replace_symmetric_devices(SymmetricDevices* devices);
 
 // Code that the program has loaded by the driver itself: a CUmodule or a CUlibrary.
 struct LoadedCode {

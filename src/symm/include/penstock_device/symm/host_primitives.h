@@ -6,7 +6,10 @@
 
 namespace penstock::device {
 
-constexpr uint32_t kSymmLanes = 4;  // of a simulated warp: what 32 do wrong, 4 do too
+#if !defined(PENSTOCK_HOST_LANES)
+#define PENSTOCK_HOST_LANES 4  // what 32 do wrong, 4 do too
+#endif
+constexpr uint32_t kSymmLanes = PENSTOCK_HOST_LANES;  // of a simulated warp
 
 // What changes a word at once.
 enum class Change { add, bit_and, bit_or, bit_xor, swap, compare_swap };

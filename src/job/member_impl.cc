@@ -378,20 +378,25 @@ void Member::Impl::note(const End& end) {
   if (known) return;
   ends_.push_back(end);
   ended_[end.rank].store(1, std::memory_order_release);
-  const uint32_t count =
-      trouble_.fetch_add(1, std::memory_order_release) + 1;  // pairs with who polls trouble()
-  for (uint32_t* const word : followers_) __atomic_store_n(word, count, __ATOMIC_RELEASE);
+  trouble_.fetch_add(1, std::memory_order_release);  // pairs with who polls trouble()
+  for (const Follower& follower : followers_) follower.count(end);
 }
 
-void Member::Impl::follow(uint32_t* word) {
+void Member::Impl::Follower::count(const End& end) const {
+  const bool is_one = std::find(ranks.begin(), ranks.end(), end.rank) != ranks.end();
+  if (is_one || end.how == How::aborted) __atomic_fetch_add(word, 1, __ATOMIC_RELEASE);
+}
+
+void Member::Impl::follow(uint32_t* word, std::vector<uint32_t> ranks) {
   const std::lock_guard lock(mutex_);
-  __atomic_store_n(word, trouble_.load(), __ATOMIC_RELEASE);
-  followers_.push_back(word);
+  const Follower& added = followers_.emplace_back(Follower{word, std::move(ranks)});
+  __atomic_store_n(word, 0, __ATOMIC_RELEASE);
+  for (const End& end : ends_) added.count(end);
 }
 
 void Member::Impl::unfollow(uint32_t* word) {
   const std::lock_guard lock(mutex_);
-  std::erase(followers_, word);
+  std::erase_if(followers_, [word](const Follower& one) { return one.word == word; });
 }
 
 void Member::Impl::lose(const std::string& why) {

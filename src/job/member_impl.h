@@ -32,7 +32,7 @@ class Member::Impl {
   Outcome<std::vector<Brought>> exchange(const Meeting& meeting, const Bring& bring, Time deadline);
   const std::atomic<uint32_t>& trouble() const { return trouble_; }
   const std::atomic<uint32_t>& departures() const { return departures_; }
-  void follow(uint32_t* word);
+  void follow(uint32_t* word, std::vector<uint32_t> ranks);
   void unfollow(uint32_t* word);
   std::vector<End> ends() const;
   bool has_ended(uint32_t rank) const;
@@ -46,6 +46,14 @@ class Member::Impl {
     bool done = false;
     std::vector<Brought> brought;
     Failure failure;
+  };
+
+  // A word of others, and whose ends it counts.
+  struct Follower {
+    uint32_t* word = nullptr;
+    std::vector<uint32_t> ranks;
+
+    void count(const End& end) const;
   };
 
   Status start(const Welcome& welcome, uint32_t rank);
@@ -77,10 +85,10 @@ class Member::Impl {
   std::map<uint64_t, Waiter*> waiters_;
   uint64_t serial_ = 1;
   std::vector<End> ends_;
-  std::vector<uint32_t*> followers_;  // words of others that are equal to trouble_
-  bool left_ = false;                 // leave() or abort() was called
-  bool answered_ = false;             // the room knows that
-  bool blocked_ = false;              // descriptors wait for others to be taken
+  std::vector<Follower> followers_;
+  bool left_ = false;      // leave() or abort() was called
+  bool answered_ = false;  // the room knows that
+  bool blocked_ = false;   // descriptors wait for others to be taken
   bool stopping_ = false;
   UniqueFd wake_;
   std::thread watcher_;

@@ -78,8 +78,6 @@ struct DeviceCollectives::Operation {
 
 Outcome<std::unique_ptr<DeviceCollectives>> DeviceCollectives::make(DeviceHeap& heap,
                                                                     uint32_t kernels_before) {
-  if (collective_image(CollectiveImage::bytes) == nullptr)
-    return Failure{Code::not_supported, "this build has no CUDA parts"};
   std::unique_ptr<DeviceCollectives> made(new DeviceCollectives(heap));
   uint32_t next = kernels_before;
   static constexpr std::array<const char*, 2> kBytesKernels = {"penstock_symm_bytes",

@@ -72,6 +72,66 @@ Outcome<HeapFacts> agree_on_heap(const std::vector<job::Brought>& all) {
   return agreed;
 }
 
+// A step that each PE has done, or not: all learn of it, and go on together or not at all. Else
+// those where it went well would wait for the others. What fails is the first PE's that failed.
+Outcome<std::vector<job::Brought>> agree_on_step(Group& group, const char* step,
+                                                 const Outcome<void>& own,
+                                                 std::span<const int> descriptors) {
+  std::string told;
+  if (!own) {
+    // As long as others take it.
+    const auto code = static_cast<uint16_t>(own.error().status.code());
+    told.assign(reinterpret_cast<const char*>(&code), sizeof code);
+    told += own.error().message.substr(0, job::limits::kTextBytesMax);
+    descriptors = {};
+  }
+  TRY_ASSIGN(auto all, group.exchange(step, {std::as_bytes(std::span(told)), descriptors}));
+  for (size_t pe = 0; pe < all.size(); ++pe) {
+    const std::vector<std::byte>& bytes = all[pe].bytes;
+    if (bytes.empty()) continue;
+    uint16_t code = 0;
+    if (bytes.size() < sizeof code)
+      return Failure{Code::bad_message, fmt::format("PE {} told something else", pe)};
+    std::memcpy(&code, bytes.data(), sizeof code);
+    const auto* const text = reinterpret_cast<const char*>(bytes.data() + sizeof code);
+    return Failure{
+        static_cast<Code>(code != 0 ? code : static_cast<uint16_t>(Code::bad_message)),
+        fmt::format("PE {}: {}", pe, std::string_view(text, bytes.size() - sizeof code))};
+  }
+  return all;
+}
+
+// This PE's memory, at its place; a failure names the GPU.
+Outcome<UniqueFd> make_own(gpu::SymmetricDevice& device, uint64_t bytes_of_all, uint64_t offset,
+                           uint64_t bytes, std::unique_ptr<gpu::Window>& window) {
+  TRY_ASSIGN(window, device.reserve(bytes_of_all));
+  if (limits::kGranule % window->granule() != 0) {
+    return Failure{Code::not_supported,
+                   fmt::format("GPU {} maps {} bytes at once, not {}", device.id().value,
+                               window->granule(), limits::kGranule)};
+  }
+  return window->allocate(offset, bytes);
+}
+
+// Those of the others of this node, beside it; a failure names the PE.
+Outcome<void> map_others(gpu::Window& window, const Window& placed, const Group& group,
+                         const std::vector<job::Brought>& all) {
+  for (uint32_t pe = 0; pe < all.size(); ++pe) {
+    if (pe == group.me() || !group.is_near(pe)) continue;
+    if (all[pe].descriptors.size() != 1) {
+      return Failure{Code::bad_message,
+                     fmt::format("PE {} gave no descriptor of its GPU's memory", pe)};
+    }
+    if (const auto mapped =
+            window.map(pe * placed.stride, placed.bytes, all[pe].descriptors[0].get());
+        !mapped) {
+      return Failure{mapped.error().status,
+                     fmt::format("the memory of PE {}: {}", pe, mapped.error().message)};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::SymmetricDevice& device,
@@ -95,30 +155,23 @@ Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::Symmetr
   Window placed;
   placed.bytes = align_up(first_place(group) + agreed.bytes, limits::kGranule);
   placed.stride = placed.bytes + limits::kAdoptedBytesMax;
-  TRY_ASSIGN(auto window, device.reserve(placed.stride * group.size()));
-  if (limits::kGranule % window->granule() != 0) {
-    return Failure{Code::not_supported,
-                   fmt::format("GPU {} maps {} bytes at once, not {}", device.id().value,
-                               window->granule(), limits::kGranule)};
-  }
+  std::unique_ptr<gpu::Window> window;
+  const Outcome<UniqueFd> own = make_own(device, placed.stride * group.size(),
+                                         group.me() * placed.stride, placed.bytes, window);
+  const int descriptor = own ? own->get() : -1;
+  TRY_ASSIGN(const auto all, agree_on_step(group, "device memory",
+                                           own ? Outcome<void>() : own.error(), {&descriptor, 1}));
   placed.peers = window->begin();
   placed.own = placed.peers + group.me() * placed.stride;
-  TRY_ASSIGN(const UniqueFd own, window->allocate(group.me() * placed.stride, placed.bytes));
-  const int descriptor = own.get();
-  TRY_ASSIGN(const auto all, group.exchange("device memory", {{}, {&descriptor, 1}}));
-  for (uint32_t pe = 0; pe < group.size(); ++pe) {
-    if (pe == group.me() || !group.is_near(pe)) continue;
-    if (all[pe].descriptors.size() != 1) {
-      return Failure{Code::bad_message,
-                     fmt::format("PE {} gave no descriptor of its GPU's memory", pe)};
-    }
-    TRY(window->map(pe * placed.stride, placed.bytes, all[pe].descriptors[0].get()));
+  std::unique_ptr<DeviceHeap> heap;
+  Outcome<void> ready = map_others(*window, placed, group, all);
+  if (ready) {
+    heap.reset(new DeviceHeap(group, device, std::move(window), placed));
+    ready = heap->begin();
   }
-  std::unique_ptr<DeviceHeap> heap(new DeviceHeap(group, device, std::move(window), placed));
-  TRY(heap->begin());
-  if (group.has_far()) TRY(heap->begin_far(options));
+  if (ready && group.has_far()) ready = heap->begin_far(options);
   // Nobody's kernels write before all have mapped.
-  TRY_ASSIGN(const auto ready, group.exchange("device mapped", {}));
+  TRY_ASSIGN(const auto all_ready, agree_on_step(group, "device mapped", ready, {}));
   if (heap->far_ != nullptr) TRY(heap->far_->start());
   return heap;
 }

@@ -52,9 +52,7 @@ uint64_t reach_of(int64_t stride, const StridedElements& strides) {
 }
 
 Outcome<std::unique_ptr<DeviceStreams>> DeviceStreams::make(DeviceHeap& heap) {
-  const void* const image = kernel_image();
-  if (image == nullptr) return Failure{Code::not_supported, "this build has no CUDA parts"};
-  TRY(heap.device().load_kernels(image, kKernels));
+  TRY(heap.device().load_kernels(kernel_image(), kKernels));
   std::unique_ptr<DeviceStreams> made(new DeviceStreams(heap));
   TRY_ASSIGN(made->collectives_, DeviceCollectives::make(heap, kKernels.size()));
   return made;
@@ -275,6 +273,17 @@ Status DeviceStreams::wait(const WordsToWaitFor& words, Stream stream) {
 
 device::SymmFailure DeviceStreams::failure() const {
   return static_cast<device::SymmFailure>(__atomic_load_n(heap_.state().failure, __ATOMIC_ACQUIRE));
+}
+
+device::SymmReport DeviceStreams::report() const {
+  device::SymmReport seen{};
+  // Pairs with the fence of give_up(): the rest was there before.
+  seen.why = failure();
+  if (seen.why == device::kSymmNothing) return seen;
+  const auto* const report = reinterpret_cast<const device::SymmReport*>(heap_.state().failure);
+  seen.pe = __atomic_load_n(&report->pe, __ATOMIC_RELAXED);
+  seen.address = __atomic_load_n(&report->address, __ATOMIC_RELAXED);
+  return seen;
 }
 
 }  // namespace penstock::symm

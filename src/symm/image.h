@@ -5,7 +5,8 @@
 
 namespace penstock::symm {
 
-// For gpu::SymmetricDevice::load_kernels(); lives for ever. Null in a build without CUDA.
+// For gpu::SymmetricDevice::load_kernels(); lives for ever. Null in a build without CUDA,
+// where no device but a simulated one is there to take it.
 const void* kernel_image();
 
 // The same of collectives/, a file each.

@@ -1,38 +1,13 @@
-// Heaps in GPUs: run where there are some (tests/gpu/symm.sh), with as many PEs as GPUs, fewer and
-// more.
-#include "pes.h"
+// Heaps in GPUs, simulated ones or real ones (tests/gpu/all.sh): with as many PEs as GPUs, fewer
+// and more.
+#include "devices.h"
 
+#include <array>
 #include <chrono>
+#include <string>
 
 namespace penstock::symm::test {
 namespace {
-
-// This PE's GPU and the heap in it: PEs are dealt out over the GPUs.
-struct OnDevice {
-  std::unique_ptr<gpu::SymmetricDevice> device;
-  std::unique_ptr<DeviceHeap> heap;
-
-  template <class T>
-  T* allocate(uint64_t count) const {
-    const auto place = heap->heap().allocate(count * sizeof(T), alignof(T));
-    CHECK(place);
-    return reinterpret_cast<T*>(heap->address(*place));
-  }
-};
-
-OnDevice begin(const Pe& pe) {
-  auto memory = gpu::devices();
-  CHECK(memory);
-  const auto count = static_cast<uint32_t>((*memory)->devices().size());
-  auto device = gpu::open_symmetric_device(engine::DeviceId(pe.me() % count));
-  CHECK(device);
-  auto heap = DeviceHeap::make(pe.group, **device, {.bytes = uint64_t{64} << 20});
-  if (!heap) {
-    std::fprintf(stderr, "PE %u: %s\n", pe.me(), heap.error().message.c_str());
-    std::_Exit(1);
-  }
-  return {std::move(*device), std::move(*heap)};
-}
 
 void bytes_between_devices(const Pe& pe) {
   const OnDevice on = begin(pe);
@@ -161,6 +136,54 @@ void operations_hear_of_an_end(const Pe& pe) {
   CHECK((*made)->failure() == device::kSymmPeerGone);
 }
 
+// Small ones and large ones go by different ways; each result is looked at by the host.
+void operations_on_streams(const Pe& pe) {
+  const OnDevice on = begin(pe);
+  const auto streams = make_streams(*on.heap);
+  DeviceCollectives& operations = streams->collectives();
+  const Team& world = pe.group.world();
+  constexpr uint64_t kMost = 20'000;
+  auto* const source = on.allocate<uint64_t>(kMost * pe.size());
+  auto* const dest = on.allocate<uint64_t>(kMost * pe.size());
+  const auto value = [](uint32_t from, uint32_t to, uint64_t i) {
+    return (uint64_t{from} + 1) * 1'000'003 + to * 7919 + i;
+  };
+  std::vector<uint64_t> words(kMost * pe.size());
+  for (const uint64_t count : {uint64_t{1}, uint64_t{100}, kMost}) {
+    for (uint32_t to = 0; to < pe.size(); ++to) {
+      for (uint64_t i = 0; i < count; ++i) words[to * count + i] = value(pe.me(), to, i);
+    }
+    const uint64_t bytes = count * sizeof(uint64_t);
+    CHECK(on.device->copy(source, words.data(), bytes * pe.size(), nullptr).ok());
+    CHECK(operations.alltoall(world, dest, source, bytes, nullptr).ok());
+    auto seen = words_at(*on.device, dest, count * pe.size());
+    for (uint32_t from = 0; from < pe.size(); ++from) {
+      for (uint64_t i = 0; i < count; ++i) CHECK(seen[from * count + i] == value(from, pe.me(), i));
+    }
+    CHECK(operations.fcollect(world, dest, source, bytes, nullptr).ok());
+    seen = words_at(*on.device, dest, count * pe.size());
+    for (uint32_t from = 0; from < pe.size(); ++from) {
+      for (uint64_t i = 0; i < count; ++i) CHECK(seen[from * count + i] == value(from, 0, i));
+    }
+    const uint32_t root = pe.size() - 1;
+    CHECK(operations.broadcast(world, dest, source, bytes, root, nullptr).ok());
+    seen = words_at(*on.device, dest, count);
+    for (uint64_t i = 0; i < count; ++i) CHECK(seen[i] == value(root, 0, i));
+    for (const Combine combine : {Combine::sum, Combine::max}) {
+      CHECK(operations.reduce(world, {combine, Element::u64}, dest, source, count, nullptr).ok());
+      seen = words_at(*on.device, dest, count);
+      for (uint64_t i = 0; i < count; ++i) {
+        uint64_t wanted = value(root, 0, i);
+        for (uint32_t from = 0; combine == Combine::sum && from < root; ++from)
+          wanted += value(from, 0, i);
+        CHECK(seen[i] == wanted);
+      }
+    }
+  }
+  CHECK(streams->failure() == device::kSymmNothing);
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+}
+
 }  // namespace
 
 const Named kDeviceScenarios[] = {
@@ -168,6 +191,7 @@ const Named kDeviceScenarios[] = {
     {"device_streams", streams_meet},
     {"device_end", kernels_hear_of_an_end},
     {"device_collective_end", operations_hear_of_an_end},
+    {"device_operations", operations_on_streams},
     {nullptr, nullptr},
 };
 

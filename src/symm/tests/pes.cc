@@ -1,14 +1,16 @@
 // One PE of a test's job: runs the scenario that it is told, over a group of all PEs.
-#include "pes.h"
+#include "devices.h"
 
 #include <cstring>
+#include <optional>
 
 namespace penstock::symm::test {
 namespace {
 
 Scenario find(const char* name) {
-  for (const Named* all : {kMemoryScenarios, kCollectiveScenarios, kTeamScenarios, kEndScenarios,
-                           kDeviceScenarios, kFarScenarios, kFarKernelScenarios}) {
+  for (const Named* all :
+       {kMemoryScenarios, kCollectiveScenarios, kTeamScenarios, kEndScenarios, kDeviceScenarios,
+        kDeviceFaultScenarios, kFarScenarios, kFarKernelScenarios}) {
     for (const Named* one = all; one->name != nullptr; ++one) {
       if (std::strcmp(one->name, name) == 0) return one->run;
     }
@@ -16,7 +18,9 @@ Scenario find(const char* name) {
   return nullptr;
 }
 
-int run(const char* name) {
+constexpr const char* kSimulated = "simulated";
+
+int run(const char* name, bool simulated) {
   const Scenario scenario = find(name);
   if (scenario == nullptr) {
     std::fprintf(stderr, "symm_pes: no scenario is called %s\n", name);
@@ -32,17 +36,23 @@ int run(const char* name) {
     std::fprintf(stderr, "symm_pes: %s\n", group.error().message.c_str());
     return 2;
   }
-  scenario({**member, **group});
+  std::optional<penstock::test::SimulatedDevices> gpus;
+  if (simulated) {
+    gpus.emplace(penstock::test::SimulatedDeviceOptions{.devices = kSimulatedGpus});
+    gpu::replace_symmetric_devices(&*gpus);
+  }
+  scenario({**member, **group, simulated ? &*gpus : nullptr});
   group->reset();
   (*member)->leave();
   return 0;
 }
 
 // By hand: a job of this program, with so many PEs.
-int launch(const char* self, const char* pes, const char* scenario) {
+int launch(const char* self, const char* pes, const char* scenario, bool simulated) {
   job::LaunchOptions options;
   options.size = static_cast<uint32_t>(std::strtoul(pes, nullptr, 10));
   options.command = {self, scenario};
+  if (simulated) options.command.push_back(kSimulated);
   options.keep_going = true;
   const auto code = job::launch(options);
   if (!code) std::fprintf(stderr, "symm_pes: %s\n", code.error().message.c_str());
@@ -54,8 +64,11 @@ int launch(const char* self, const char* pes, const char* scenario) {
 
 int main(int argc, char** argv) {
   using namespace penstock::symm::test;
-  if (argc == 2) return run(argv[1]);
-  if (argc == 3) return launch(argv[0], argv[1], argv[2]);
-  std::fprintf(stderr, "usage: symm_pes [PES] SCENARIO (without PES it is one of a job)\n");
+  const bool simulated = argc > 2 && std::strcmp(argv[argc - 1], kSimulated) == 0;
+  const int words = simulated ? argc - 1 : argc;
+  if (words == 2) return run(argv[1], simulated);
+  if (words == 3) return launch(argv[0], argv[1], argv[2], simulated);
+  std::fprintf(stderr,
+               "usage: symm_pes [PES] SCENARIO [simulated] (without PES it is one of a job)\n");
   return 2;
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "penstock/symm.h"
+#include "penstock/testing_gpus.h"
 
 namespace penstock::symm::test {
 
@@ -23,6 +24,7 @@ namespace penstock::symm::test {
 struct Pe {
   job::Member& member;
   Group& group;
+  penstock::test::SimulatedDevices* gpus = nullptr;  // null: real ones, if any
 
   uint32_t me() const { return group.me(); }
   uint32_t size() const { return group.size(); }
@@ -50,6 +52,7 @@ extern const Named kCollectiveScenarios[];
 extern const Named kTeamScenarios[];
 extern const Named kEndScenarios[];
 extern const Named kDeviceScenarios[];
+extern const Named kDeviceFaultScenarios[];
 extern const Named kFarScenarios[];
 extern const Named kFarKernelScenarios[];
 

@@ -43,7 +43,7 @@ class DeviceStreams {
  public:
   using Stream = engine::DeviceStream;
 
-  // Loads the kernels. not_supported: a build without CUDA.
+  // Loads the kernels.
   static Outcome<std::unique_ptr<DeviceStreams>> make(DeviceHeap& heap);
 
   // Makes barriers of this team cost half, for as long as the heap lives; another team may take
@@ -81,6 +81,8 @@ class DeviceStreams {
 
   // What a kernel has reported; none: nothing.
   device::SymmFailure failure() const;
+  // The same, with the PE and the address that it named when it refused them.
+  device::SymmReport report() const;
 
  private:
   explicit DeviceStreams(DeviceHeap& heap) : heap_(heap) {}

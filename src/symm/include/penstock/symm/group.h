@@ -198,8 +198,8 @@ class Group final : private Company {
   // names it.
   Outcome<std::vector<job::Brought>> exchange(const std::string& what, const job::Bring& bring);
 
-  // As job::Member::follow(): a word that is not 0 once somebody of the job has ended.
-  void follow_trouble(uint32_t* word) { member_.follow(word); }
+  // As job::Member::follow(): a word that is not 0 once somebody of the group has ended.
+  void follow_trouble(uint32_t* word) { member_.follow(word, ranks_); }
   void unfollow_trouble(uint32_t* word) { member_.unfollow(word); }
 
   // Whether the group can still do anything: peer_gone, when one of its PEs has ended, or left some

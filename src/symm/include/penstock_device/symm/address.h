@@ -5,14 +5,6 @@
 
 namespace penstock::device {
 
-// What state.failure points to: of the host, who reads it once `why` is not 0 (SymmFailure).
-struct SymmReport {
-  uint32_t why;
-  int32_t pe;
-  uint64_t address;
-};
-static_assert(sizeof(SymmReport) == 16, "the host's memory");
-
 // Ends the kernel, and with it every later CUDA call of the process, after the host has been told
 // why. For calls that have no way to say that they failed: a program that went on would take for
 // done what is not, and a kernel that just ended would let the next one in the stream do so.

@@ -107,4 +107,12 @@ enum SymmFailure : uint32_t {
   kSymmAskedToEnd = 5,  // the kernel called for the end of the job
 };
 
+// What state.failure points to: of the host, who reads it once `why` is not 0 (SymmFailure).
+struct SymmReport {
+  uint32_t why;
+  int32_t pe;
+  uint64_t address;
+};
+static_assert(sizeof(SymmReport) == 16, "the host's memory");
+
 }  // namespace penstock::device

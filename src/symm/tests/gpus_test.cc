@@ -1,0 +1,76 @@
+// Scenarios on GPUs (device_scenarios.cc, device_fault_scenarios.cc) in real processes, on
+// simulated ones: two of them, whatever the number of PEs.
+#include <algorithm>
+#include <csignal>
+#include <gtest/gtest.h>
+#include <ostream>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "penstock/job.h"
+
+namespace penstock::symm {
+namespace {
+
+constexpr int kKilled = 128 + SIGKILL;
+
+struct GpuCase {
+  std::string scenario;
+  uint32_t pes;
+  int code = 0;  // of the job; not 0: a PE ends, and the others go on
+  friend void PrintTo(const GpuCase& one, std::ostream* out) {
+    *out << one.scenario << " of " << one.pes;
+  }
+};
+
+std::string text_of(const UniqueFd& file) {
+  std::string text(static_cast<size_t>(std::max<off_t>(::lseek(file.get(), 0, SEEK_END), 0)), 0);
+  const ssize_t read = ::pread(file.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(read, 0)));
+  return text;
+}
+
+class GpusTest : public testing::TestWithParam<GpuCase> {};
+
+TEST_P(GpusTest, do_what_is_promised) {
+  const UniqueFd said(::memfd_create("said", MFD_CLOEXEC));
+  job::LaunchOptions options;
+  options.size = GetParam().pes;
+  options.command = {PENSTOCK_PES_PATH, GetParam().scenario, "simulated"};
+  options.keep_going = GetParam().code != 0;
+  options.signals = false;
+  options.errors = said.get();
+  const auto code = job::launch(options);
+  ASSERT_TRUE(code) << code.error().message;
+  const std::string text = text_of(said);
+  EXPECT_EQ(*code, GetParam().code) << text;
+  // The code is that of the PE that ended first: what others found wrong is in what they said.
+  EXPECT_EQ(text.find("not so"), std::string::npos) << text;
+}
+
+std::vector<GpuCase> gpu_cases() {
+  std::vector<GpuCase> all;
+  for (const uint32_t pes : {1, 2, 4}) {
+    for (const char* scenario :
+         {"device_bytes", "device_streams", "device_groups", "device_full", "device_no_such_pe",
+          "device_wrong_address", "device_no_memory_at_one", "device_launches_fail",
+          "device_operations"}) {
+      all.push_back({scenario, pes});
+    }
+    if (pes == 1) continue;
+    all.push_back({"device_unreachable", pes});
+    for (const char* scenario : {"device_end", "device_lost", "device_collective_end"})
+      all.push_back({scenario, pes, 7});
+    for (const char* scenario : {"device_in_barrier", "device_in_wait", "device_in_host_barrier"})
+      all.push_back({scenario, pes, kKilled});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpusTest, testing::ValuesIn(gpu_cases()), [](const auto& one) {
+  return one.param.scenario + "_of_" + std::to_string(one.param.pes);
+});
+
+}  // namespace
+}  // namespace penstock::symm

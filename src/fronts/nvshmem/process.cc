@@ -128,10 +128,9 @@ void finish(const char* call) {
   symm::Group& all = group(call);
   if (--own.inits > 0) return;
   if (own.on_device != nullptr) {
-    gpu::SymmetricDevice& device = *own.on_device->device;
-    for (const engine::DeviceStream stream : {engine::DeviceStream{nullptr}, device.own_stream()}) {
-      if (const Status done = device.synchronize(stream); !done.ok()) fault_status(call, done);
-    }
+    // What the program's streams still do with the heap.
+    const Status done = own.on_device->device->synchronize_all();
+    if (!done.ok()) fault_status(call, done);
   }
   // Nobody leaves while another one may still reach its memory.
   if (const Status met = all.barrier(all.world()); !met.ok()) fault_status(call, met);

@@ -7,6 +7,8 @@
 
 namespace penstock::nvshmem {
 
+struct OnDevice;  // process.h
+
 // Makes those that NVSHMEM has from the beginning. Together with all PEs.
 Status make_first_teams(symm::Group& group);
 void forget_teams();

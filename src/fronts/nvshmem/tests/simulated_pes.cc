@@ -1,0 +1,359 @@
+// One PE of a job of simulated_test.cc: a program for NVSHMEM without kernels, on simulated GPUs.
+#include "nvshmem_host.h"
+#include "process.h"
+
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "penstock/testing_gpus.h"
+
+namespace penstock::nvshmem {
+namespace {
+
+#define CHECK(condition)                                                           \
+  do {                                                                             \
+    if (!(condition)) {                                                            \
+      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+      std::_Exit(1);                                                               \
+    }                                                                              \
+  } while (false)
+
+// It lives as long as the process, as threads of the library do that use its devices.
+test::SimulatedDevices& gpus() {
+  static auto* const all = new test::SimulatedDevices({.devices = 2});
+  return *all;
+}
+
+struct Pe {
+  int me = 0;
+  int pes = 0;
+  int right() const { return (me + 1) % pes; }
+  int left() const { return (me + pes - 1) % pes; }
+};
+
+// As programs do: the device is chosen after init.
+Pe begin() {
+  nvshmem_init();
+  const Pe pe{nvshmem_my_pe(), nvshmem_n_pes()};
+  const int of_node = nvshmem_team_my_pe(NVSHMEMX_TEAM_NODE);
+  CHECK(of_node == pe.me);
+  gpus().set_current(engine::DeviceId(static_cast<uint32_t>(of_node) % 2));
+  return pe;
+}
+
+template <class T>
+T* allocate(size_t count) {
+  auto* const memory = static_cast<T*>(nvshmem_malloc(count * sizeof(T)));
+  CHECK(memory != nullptr);
+  return memory;
+}
+
+// ---- what goes well ----
+
+void a_whole_program() {
+  CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_NOT_INITIALIZED);
+  const Pe pe = begin();
+  CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_IS_BOOTSTRAPPED);
+  auto* const words = allocate<long>(1000);
+  CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_IS_INITIALIZED);
+  auto* const zeros = static_cast<int*>(nvshmem_calloc(100, sizeof(int)));
+  CHECK(reinterpret_cast<uintptr_t>(nvshmem_align(4096, 10)) % 4096 == 0);
+  CHECK(nvshmem_malloc(0) == nullptr && nvshmem_align(48, 1) == nullptr);
+
+  std::vector<long> own(1000);
+  for (size_t i = 0; i < own.size(); ++i) own[i] = pe.me * 10'000 + static_cast<long>(i);
+  nvshmem_long_put(words, own.data(), own.size(), pe.right());
+  nvshmem_barrier_all();
+  std::vector<long> seen(1000);
+  nvshmem_long_get(seen.data(), words, seen.size(), pe.me);
+  for (size_t i = 0; i < seen.size(); ++i)
+    CHECK(seen[i] == pe.left() * 10'000 + static_cast<long>(i));
+  CHECK(nvshmem_int_g(zeros + 99, pe.right()) == 0);
+  nvshmem_barrier_all();
+  nvshmem_int_p(zeros, 7 + pe.me, pe.right());
+  nvshmem_barrier_all();
+  CHECK(nvshmem_int_g(zeros, pe.me) == 7 + pe.left());
+
+  // On a stream of the program.
+  const auto stream = static_cast<cudaStream_t>(
+      gpus().make_stream(engine::DeviceId(static_cast<uint32_t>(pe.me) % 2)));
+  for (long round = 1; round <= 50; ++round) {
+    nvshmemx_long_put_on_stream(words, own.data(), 1, pe.right(), stream);
+    own[0] += 1'000'000;  // pageable: what was put is what was there
+    nvshmemx_barrier_all_on_stream(stream);
+    nvshmemx_long_get_on_stream(seen.data(), words, 1, pe.me, stream);
+    CHECK(seen[0] == pe.left() * 10'000 + (round - 1) * 1'000'000);
+    nvshmemx_barrier_all_on_stream(stream);
+  }
+  nvshmemx_quiet_on_stream(stream);
+
+  CHECK(nvshmem_ptr(words, pe.right()) != nullptr && nvshmem_ptr(words, pe.me) == words);
+  CHECK(nvshmem_ptr(words, pe.pes) == nullptr && nvshmem_ptr(&own, pe.me) == nullptr);
+
+  nvshmem_team_t half = NVSHMEM_TEAM_INVALID;
+  const int of_half = (pe.pes + 1) / 2;
+  CHECK(nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 2, of_half, nullptr, 0, &half) == 0);
+  CHECK((half != NVSHMEM_TEAM_INVALID) == (pe.me % 2 == 0));
+  if (half != NVSHMEM_TEAM_INVALID) {
+    CHECK(nvshmem_team_my_pe(half) == pe.me / 2 && nvshmem_team_n_pes(half) == of_half);
+    for (int i = 0; i < 20; ++i) CHECK(nvshmemx_barrier_on_stream(half, stream) == 0);
+    CHECK(nvshmem_team_sync(half) == 0);
+    // As a program waits for its stream: nothing of a team may be under way when it goes.
+    CHECK(on_device("test").device->synchronize(stream).ok());
+    nvshmem_team_destroy(half);
+  }
+  nvshmem_free(zeros);
+  nvshmem_free(words);
+  nvshmem_free(nullptr);
+  // The same place once more.
+  CHECK(allocate<long>(1000) == words);
+  nvshmem_finalize();
+  CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_NOT_INITIALIZED);
+}
+
+void inits_are_counted() {
+  begin();
+  nvshmem_init();
+  auto* const word = allocate<int>(1);
+  nvshmem_finalize();
+  nvshmem_int_p(word, 1, 0);
+  nvshmem_barrier_all();
+  CHECK(nvshmem_int_g(word, 0) == 1);
+  nvshmem_finalize();
+}
+
+// Work that a stream has not done yet is done before anybody leaves.
+void finalize_with_work_in_flight() {
+  const Pe pe = begin();
+  auto* const words = allocate<long>(1 << 16);
+  const auto stream = static_cast<cudaStream_t>(
+      gpus().make_stream(engine::DeviceId(static_cast<uint32_t>(pe.me) % 2)));
+  for (int i = 0; i < 20; ++i) {
+    nvshmemx_long_put_on_stream(words, words, 1 << 16, pe.right(), stream);
+    nvshmemx_barrier_all_on_stream(stream);
+  }
+  nvshmem_long_put_nbi(words, words, 1 << 16, pe.right());
+  nvshmem_finalize();
+}
+
+// By a heap of 8 MiB (simulated_test.cc).
+void heap_is_full() {
+  begin();
+  auto* const some = static_cast<char*>(nvshmem_malloc(1 << 20));
+  CHECK(some != nullptr);
+  CHECK(nvshmem_malloc(64 << 20) == nullptr);
+  CHECK(nvshmem_malloc(SIZE_MAX) == nullptr && nvshmem_calloc(SIZE_MAX, 2) == nullptr);
+  CHECK(nvshmem_align(1 << 12, SIZE_MAX - 100) == nullptr);
+  std::vector<void*> all;
+  while (void* const one = nvshmem_malloc(1 << 20)) all.push_back(one);
+  CHECK(all.size() >= 5);
+  nvshmem_char_p(some, 'a', 0);
+  for (void* const one : all) nvshmem_free(one);
+  CHECK(nvshmem_malloc(4 << 20) != nullptr);
+  nvshmem_finalize();
+}
+
+// ---- what ends the job ----
+
+void before_init() {
+  nvshmem_malloc(8);
+}
+void after_finalize() {
+  begin();
+  nvshmem_finalize();
+  nvshmem_barrier_all();
+}
+void finalize_twice() {
+  begin();
+  nvshmem_finalize();
+  nvshmem_finalize();
+}
+void init_after_finalize() {
+  begin();
+  nvshmem_finalize();
+  nvshmem_init();
+}
+void no_such_pe() {
+  const Pe pe = begin();
+  auto* const word = allocate<int>(1);
+  if (pe.me == 0) nvshmem_int_p(word, 1, pe.pes + 4);
+  nvshmem_barrier_all();
+}
+void negative_pe() {
+  const Pe pe = begin();
+  auto* const word = allocate<int>(1);
+  if (pe.me == 0) (void)nvshmem_int_g(word, -3);
+  nvshmem_barrier_all();
+}
+void not_symmetric() {
+  static int elsewhere = 0;
+  const Pe pe = begin();
+  (void)allocate<int>(1);
+  if (pe.me == 0) nvshmem_int_p(&elsewhere, 1, 0);
+  nvshmem_barrier_all();
+}
+void beyond_the_heap() {
+  const Pe pe = begin();
+  auto* const words = allocate<char>(64);
+  const std::vector<char> own(64);
+  if (pe.me == 0) nvshmem_char_put(words, own.data(), size_t{1} << 40, 0);
+  nvshmem_barrier_all();
+}
+void too_many_elements() {
+  begin();
+  auto* const words = allocate<long>(64);
+  nvshmem_long_put(words, words, SIZE_MAX / 4, 0);
+}
+void free_of_nothing() {
+  begin();
+  auto* const words = allocate<char>(64);
+  nvshmem_free(words + 8);
+}
+void asked_to_end() {
+  const Pe pe = begin();
+  if (pe.me == 0) nvshmem_global_exit(5);
+  nvshmem_barrier_all();
+}
+void end_without_finalize() {
+  const Pe pe = begin();
+  (void)allocate<int>(1);
+  if (pe.me == 0) std::exit(9);
+  nvshmem_barrier_all();
+}
+
+// ---- ends of others, and GPUs that fail ----
+
+void die_if_last(const Pe& pe) {
+  if (pe.me != pe.pes - 1) return;
+  ::usleep(50'000);
+  ::kill(::getpid(), SIGKILL);
+}
+void killed_in_a_barrier() {
+  const Pe pe = begin();
+  (void)allocate<int>(1);
+  die_if_last(pe);
+  nvshmem_barrier_all();
+}
+void killed_in_a_barrier_on_a_stream() {
+  const Pe pe = begin();
+  (void)allocate<int>(1);
+  die_if_last(pe);
+  nvshmemx_barrier_all_on_stream(nullptr);
+  // The program waits for its stream by its own runtime, and makes no call.
+  for (;;) ::pause();
+}
+void killed_in_malloc() {
+  const Pe pe = begin();
+  die_if_last(pe);
+  (void)allocate<int>(1);
+}
+
+void launches_fail() {
+  const Pe pe = begin();
+  (void)allocate<int>(1);
+  if (pe.me == 0) gpus().set_faults({.launches_until_failure = 0});
+  nvshmemx_barrier_all_on_stream(nullptr);
+  nvshmem_barrier_all();
+}
+void gpu_is_lost() {
+  const Pe pe = begin();
+  auto* const word = allocate<int>(1);
+  if (pe.me == 0) {
+    gpus().lose(engine::DeviceId(0));
+    nvshmem_int_p(word, 1, 0);
+  }
+  nvshmem_barrier_all();
+}
+void no_gpu_memory() {
+  const Pe pe = begin();
+  if (pe.me == pe.pes - 1) gpus().set_faults({.allocates_at_most = 1 << 20});
+  (void)allocate<int>(1);
+}
+void gpus_are_apart() {
+  const Pe pe = begin();
+  if (pe.me == 1) gpus().set_faults({.unreachable = 1});
+  (void)allocate<int>(1);
+}
+
+// A kernel of the program names what is not there: one of this library's plays it.
+void kernel_refuses(int to, bool in_heap) {
+  const Pe pe = begin();
+  auto* word = allocate<uint64_t>(1);
+  if (pe.me == 0) {
+    OnDevice& on = on_device("test");
+    auto second = gpu::open_symmetric_device(on.device->id());
+    CHECK(second);
+    const std::array<const char*, 1> names = {"penstock_symm_signal"};
+    CHECK((*second)->load_kernels(nullptr, names));
+    device::SymmState state = on.heap->state();
+    if (!in_heap) word += uint64_t{1} << 40;
+    std::fprintf(stderr, "address %#lx\n",
+                 static_cast<unsigned long>(reinterpret_cast<uintptr_t>(word)));
+    uint64_t value = 1;
+    int op = NVSHMEM_SIGNAL_SET;
+    std::array<void*, 5> arguments = {&state, &word, &value, &op, &to};
+    CHECK((*second)->launch({.kernel = 0, .arguments = arguments}).ok());
+    for (;;) ::pause();
+  }
+  nvshmem_barrier_all();
+}
+void kernel_names_no_pe() {
+  kernel_refuses(77, true);
+}
+void kernel_uses_a_wrong_address() {
+  kernel_refuses(0, false);
+}
+
+struct Named {
+  const char* name;
+  void (*run)();
+};
+constexpr Named kAll[] = {
+    {"whole", a_whole_program},
+    {"counted", inits_are_counted},
+    {"in_flight", finalize_with_work_in_flight},
+    {"full", heap_is_full},
+    {"before_init", before_init},
+    {"after_finalize", after_finalize},
+    {"finalize_twice", finalize_twice},
+    {"init_after_finalize", init_after_finalize},
+    {"no_such_pe", no_such_pe},
+    {"negative_pe", negative_pe},
+    {"not_symmetric", not_symmetric},
+    {"beyond", beyond_the_heap},
+    {"too_many", too_many_elements},
+    {"free_of_nothing", free_of_nothing},
+    {"asked_to_end", asked_to_end},
+    {"no_finalize", end_without_finalize},
+    {"in_barrier", killed_in_a_barrier},
+    {"in_barrier_on_stream", killed_in_a_barrier_on_a_stream},
+    {"in_malloc", killed_in_malloc},
+    {"launches_fail", launches_fail},
+    {"lost", gpu_is_lost},
+    {"no_memory", no_gpu_memory},
+    {"apart", gpus_are_apart},
+    {"kernel_no_pe", kernel_names_no_pe},
+    {"kernel_wrong_address", kernel_uses_a_wrong_address},
+};
+
+}  // namespace
+}  // namespace penstock::nvshmem
+
+int main(int argc, char** argv) {
+  using namespace penstock;
+  gpu::replace_symmetric_devices(&nvshmem::gpus());
+  for (const auto& one : nvshmem::kAll) {
+    if (argc != 2 || std::strcmp(one.name, argv[1]) != 0) continue;
+    one.run();
+    return 0;
+  }
+  std::fprintf(stderr, "nvshmem_pes: no scenario of this name\n");
+  return 2;
+}

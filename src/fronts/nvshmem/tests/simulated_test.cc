@@ -1,0 +1,108 @@
+// Programs for NVSHMEM in jobs of real processes on simulated GPUs (simulated_pes.cc): what goes
+// well, what ends the job with a message, and what happens when a PE or a GPU is lost.
+#include <algorithm>
+#include <csignal>
+#include <gtest/gtest.h>
+#include <ostream>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+#include "penstock/job.h"
+
+namespace penstock::nvshmem {
+namespace {
+
+constexpr int kMistake = 70;  // limits::kFaultExitCode
+constexpr int kKilled = 128 + SIGKILL;
+
+struct Story {
+  std::string name;
+  std::vector<uint32_t> pes;
+  int code = 0;
+  std::string said = {};  // part of what stands on standard error
+  friend void PrintTo(const Story& one, std::ostream* out) { *out << one.name; }
+};
+
+std::string text_of(const UniqueFd& file) {
+  std::string text(static_cast<size_t>(std::max<off_t>(::lseek(file.get(), 0, SEEK_END), 0)), 0);
+  const ssize_t read = ::pread(file.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(read, 0)));
+  return text;
+}
+
+// "@" stands for the address that the program has told.
+std::string with_address(std::string wanted, const std::string& text) {
+  const size_t at = wanted.find('@');
+  if (at == std::string::npos) return wanted;
+  const std::string before = "address 0x";
+  const size_t told = text.find(before);
+  if (told == std::string::npos) return wanted;
+  const size_t begin = told + before.size() - 2;
+  const size_t end = text.find('\n', begin);
+  return wanted.replace(at, 1, text.substr(begin, end - begin));
+}
+
+class ProgramTest : public testing::TestWithParam<Story> {};
+
+TEST_P(ProgramTest, ends_as_it_must) {
+  const Story& story = GetParam();
+  for (const uint32_t pes : story.pes) {
+    const UniqueFd errors(::memfd_create("errors", MFD_CLOEXEC));
+    job::LaunchOptions options;
+    options.size = pes;
+    options.command = {SIMULATED_PES, story.name};
+    options.environment = {{"NVSHMEM_SYMMETRIC_SIZE", "8M"}};
+    options.signals = false;
+    options.errors = errors.get();
+    const auto code = job::launch(options);
+    ASSERT_TRUE(code) << code.error().message;
+    const std::string text = text_of(errors);
+    EXPECT_EQ(*code, story.code) << pes << " PEs: " << text;
+    EXPECT_EQ(text.find("not so"), std::string::npos) << pes << " PEs: " << text;
+    EXPECT_NE(text.find(with_address(story.said, text)), std::string::npos)
+        << pes << " PEs: " << text;
+  }
+}
+
+const Story kStories[] = {
+    {"whole", {1, 2, 3, 4}},
+    {"counted", {1, 2}},
+    {"in_flight", {1, 3}},
+    {"full", {1, 2}, 0, "PE 0: no room for 67108864 bytes on the symmetric heap: "},
+    // Out of its time.
+    {"before_init", {1, 2}, kMistake, "nvshmem_malloc: called before nvshmem_init()"},
+    {"after_finalize", {1, 2}, kMistake, "nvshmem_barrier_all: called after nvshmem_finalize()"},
+    {"finalize_twice", {1, 2}, kMistake, "nvshmem_finalize: called after nvshmem_finalize()"},
+    {"init_after_finalize", {1, 2}, kMistake, "nvshmem_init: called after nvshmem_finalize()"},
+    // With what is not there.
+    {"no_such_pe", {1, 2}, kMistake, "PE 0: nvshmem_int_p: there is no PE "},
+    {"negative_pe", {2}, kMistake, "PE 0: nvshmem_int_g: there is no PE -3: PEs are 0 to 1"},
+    {"not_symmetric", {1, 2}, kMistake, "PE 0: nvshmem_int_p: PE 0, address 0x"},
+    {"beyond", {1, 2}, kMistake, "1099511627776 bytes from there are not symmetric"},
+    {"too_many", {1}, kMistake, "nvshmem_long_put: 4611686018427387903 elements of 8 bytes"},
+    {"free_of_nothing", {1, 2}, kMistake, "nothing of nvshmem_malloc() begins there"},
+    {"kernel_no_pe", {1, 2}, kMistake, "nvshmem: a kernel named PE 77, which is not there"},
+    {"kernel_wrong_address", {1, 2}, kMistake, "nvshmem: a kernel used address @ for PE 0"},
+    // Ends.
+    {"asked_to_end", {1, 2, 3}, 5},
+    {"no_finalize", {1, 2}, 9},
+    {"in_barrier", {2, 4}, kKilled, "has ended, which this waits for"},
+    {"in_barrier_on_stream", {2, 4}, kKilled, "has ended, which this waits for"},
+    {"in_malloc", {2}, kKilled, "PE 0: nvshmem_malloc: rank 1 was killed"},
+    // GPUs that fail.
+    {"launches_fail",
+     {1, 2},
+     kMistake,
+     "PE 0: nvshmemx_barrier_all_on_stream: failed: out of memory"},
+    {"lost", {1, 2}, kMistake, "PE 0: nvshmem_int_p: the GPU does no more for this process"},
+    {"no_memory", {1, 3}, kMistake, ": GPU 0: allocate "},
+    {"apart", {2, 3}, kMistake, "PE 1: the memory of PE 0: GPU 1: "},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ProgramTest, testing::ValuesIn(kStories),
+                         [](const auto& one) { return one.param.name; });
+
+}  // namespace
+}  // namespace penstock::nvshmem

@@ -71,7 +71,7 @@ function(penstock_kernel_images taker)
 endfunction()
 
 # penstock_cuda_program(NAME
-#   KERNELS file.cu...     compiled by nvcc, against the public headers of ring and api only
+#   KERNELS file.cu...     compiled by nvcc, against the public headers of ring, symm's device layer and api only
 #   SOURCES file...        compiled as everything else
 #   LINK target...
 # )
@@ -90,6 +90,7 @@ function(penstock_cuda_program name)
         -gencode arch=compute_90,code=sm_90
         -gencode arch=compute_90,code=compute_90
         -I${PROJECT_SOURCE_DIR}/src/ring/include -I${PROJECT_SOURCE_DIR}/src/api/include
+        -I${PROJECT_SOURCE_DIR}/src/symm/include
         -MD -MF ${object}.d -MT ${object}
         -ccbin ${CMAKE_CXX_COMPILER}
         -o ${object} ${CMAKE_CURRENT_SOURCE_DIR}/${kernel}

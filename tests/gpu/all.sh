@@ -63,6 +63,32 @@ step stopped_node 300 "$here/stopped_node.sh" "$build"
 program symm_pes 120 2 device_bytes
 program symm_pes 120 2 device_streams
 step symm_end 120 bash -c "$(find "$build" -name symm_pes -type f -perm -u+x -print -quit) 2 device_end; [ \$? -eq 7 ]"
+stories() {
+  local pes failed=0 code said wanted scenario
+  pes=$(find "$build" -name symm_pes -type f -perm -u+x -print -quit)
+  while read -r scenario wanted; do
+    said=$("$pes" 2 "$scenario" 2>&1)
+    code=$?
+    if [ $code -eq "$wanted" ] && [[ $said != *"not so"* ]]; then
+      echo "PASS $scenario"
+    else
+      echo "FAIL $scenario ($code): $said"
+      failed=1
+    fi
+  done <<'END'
+device_groups 0
+device_full 0
+device_no_such_pe 0
+device_wrong_address 0
+device_in_barrier 137
+device_in_wait 137
+device_in_host_barrier 137
+END
+  return $failed
+}
+export -f stories
+step symm_stories 300 bash -c stories
+program symm_litmus 900
 step nvshmem 900 "$here/nvshmem.sh" "$build"
 step session_reads 180 "$here/session_reads.sh" "$build"
 step many_files 180 "$here/many_files.sh" "$build"

@@ -20,6 +20,11 @@ PENSTOCK_HOST_KERNEL(penstock_symm_wait_for_words);
 PENSTOCK_HOST_KERNEL(penstock_symm_copy_strided);
 PENSTOCK_HOST_KERNEL(penstock_symm_change);
 PENSTOCK_HOST_KERNEL(penstock_symm_put_with_signal);
+PENSTOCK_HOST_KERNEL(penstock_symm_far_changes);
+PENSTOCK_HOST_KERNEL(penstock_symm_put_far);
+PENSTOCK_HOST_KERNEL(penstock_symm_get_far);
+PENSTOCK_HOST_KERNEL(penstock_symm_row_far);
+PENSTOCK_HOST_KERNEL(penstock_symm_store_far);
 
 PENSTOCK_HOST_KERNEL(penstock_symm_bytes);
 PENSTOCK_HOST_KERNEL(penstock_symm_marked_bytes);

@@ -88,6 +88,8 @@ class Lane final : public device::HostLane {
     return scope == Scope::warp ? meet_warp(vote) : meet_block(vote);
   }
   void end_kernel() override;
+  // No memory of a simulated GPU is out of the reach of its copy engines, as shared memory is.
+  bool is_for_engines(const void*) override { return true; }
 
  private:
   Launched& launch_;

@@ -83,6 +83,11 @@ Status DeviceStreams::barrier(const Team& team, Stream stream) {
                 static_cast<int>(team.id()));
 }
 
+Status DeviceStreams::quiet(Stream stream) {
+  if (!heap_.has_far()) return {};
+  return launch(heap_.device(), Kernel::quiet_far, {}, stream, heap_.state());
+}
+
 Status DeviceStreams::put(void* dest, const void* source, uint64_t bytes, uint32_t pe,
                           Stream stream) {
   if (bytes == 0) return {};

@@ -59,16 +59,25 @@ DeviceWords::Claim::~Claim() {
 
 Status DeviceWords::put(void* dest, const void* value, uint32_t bytes, uint32_t pe) {
   std::byte* const there = heap_.at(dest, bytes, pe);
-  if (there == nullptr) return Code::invalid_argument;
+  if (there == nullptr && !heap_.is_far(dest, bytes, pe)) return Code::invalid_argument;
   Claim claim(*this);
   Place& place = claim.place();
   ASSERT(bytes <= sizeof place.value);
   std::memcpy(place.value, value, bytes);
   gpu::SymmetricDevice& device = heap_.device();
-  Status done = device.copy(there, place.value, bytes, device.own_stream());
+  Status done = there != nullptr ? device.copy(there, place.value, bytes, device.own_stream())
+                                 : put_far(dest, place.value, bytes, pe);
   if (done.ok()) done = device.synchronize(device.own_stream());
   if (!done.ok()) claim.keep();
   return done;
+}
+
+// By kernels, and there when the own stream is done.
+Status DeviceWords::put_far(void* dest, const void* value, uint32_t bytes, uint32_t pe) {
+  gpu::SymmetricDevice& device = heap_.device();
+  TRY(launch(device, Kernel::put_far, {}, device.own_stream(), heap_.state(), dest, value,
+             uint64_t{bytes}, static_cast<int>(pe)));
+  return launch(device, Kernel::quiet_far, {}, device.own_stream(), heap_.state());
 }
 
 Status DeviceWords::get(void* value, const void* source, uint32_t bytes, uint32_t pe) {
@@ -78,13 +87,16 @@ Status DeviceWords::get(void* value, const void* source, uint32_t bytes, uint32_
 Status DeviceWords::get(void* value, const void* source, uint32_t bytes, uint32_t pe,
                         engine::DeviceStream stream) {
   const std::byte* const there = heap_.at(source, bytes, pe);
-  if (there == nullptr) return Code::invalid_argument;
+  if (there == nullptr && !heap_.is_far(source, bytes, pe)) return Code::invalid_argument;
   gpu::SymmetricDevice& device = heap_.device();
   if (stream != device.own_stream() && device.is_capturing(stream)) return Code::not_supported;
   Claim claim(*this);
   Place& place = claim.place();
   ASSERT(bytes <= sizeof place.value);
-  Status done = device.copy(place.value, there, bytes, stream);
+  Status done = there != nullptr ? device.copy(place.value, there, bytes, stream)
+                                 : launch(device, Kernel::get_far, {}, stream, heap_.state(),
+                                          static_cast<void*>(place.value), source, uint64_t{bytes},
+                                          static_cast<int>(pe));
   if (done.ok()) done = finish(place, stream);
   if (!done.ok()) {
     claim.keep();
@@ -97,7 +109,8 @@ Status DeviceWords::get(void* value, const void* source, uint32_t bytes, uint32_
 Status DeviceWords::launch_change(void* dest, const ChangeOfWord& change, uint32_t pe,
                                   Place* answer) {
   ASSERT(change.bytes == 4 || change.bytes == 8);
-  std::byte* const there = heap_.at(dest, change.bytes, pe);
+  const bool is_far = heap_.is_far(dest, change.bytes, pe);
+  void* const there = is_far ? dest : heap_.at(dest, change.bytes, pe);
   if (there == nullptr || reinterpret_cast<uintptr_t>(there) % change.bytes != 0)
     return Code::invalid_argument;
   device::ChangeWord word = {.at = there,
@@ -114,6 +127,10 @@ Status DeviceWords::launch_change(void* dest, const ChangeOfWord& change, uint32
     word.number = answer->number;
   }
   gpu::SymmetricDevice& device = heap_.device();
+  if (is_far) {
+    return launch(device, Kernel::change_far, {}, device.own_stream(), heap_.state(), word,
+                  static_cast<int>(pe));
+  }
   return launch(device, Kernel::change, {}, device.own_stream(), word);
 }
 

@@ -112,3 +112,22 @@ extern "C" __global__ void penstock_symm_store_far(const __grid_constant__ SymmS
                          offset_of(state, dest), false, pe);
   if (!ask_far(state, call)) tell_trouble(state);
 }
+// One thread. Where its answer is wanted: it comes with the word's number.
+extern "C" __global__ void penstock_symm_change_far(const __grid_constant__ SymmState state,
+                                                    ChangeWord word, int pe) {
+  static_assert(static_cast<int>(ChangeBy::swap) + 2 == static_cast<int>(FarChange::swap) &&
+                static_cast<int>(ChangeBy::bit_xor) + 2 == static_cast<int>(FarChange::bit_xor));
+  const auto change = static_cast<FarChange>(static_cast<int>(word.by) + 2);
+  FarCall call = call_of({static_cast<uint32_t>(word.bytes), change, word.value, word.expected},
+                         offset_of(state, word.at), word.seen != nullptr, pe);
+  if (!ask_far(state, call)) return tell_trouble(state);
+  if (word.seen == nullptr) return;
+  store_system(word.seen, call.answer);
+  fence_system();  // as in change_and_answer()
+  store_system(word.done, word.number);
+}
+
+// One thread.
+extern "C" __global__ void penstock_symm_quiet_far(const __grid_constant__ SymmState state) {
+  if (!quiet_far(state)) tell_trouble(state);
+}

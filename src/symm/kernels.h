@@ -18,7 +18,9 @@ enum class Kernel : uint32_t {
   put_far,
   get_far,
   row_far,
-  store_far
+  store_far,
+  change_far,
+  quiet_far
 };
 
 // In the order of their numbers.
@@ -26,10 +28,11 @@ inline constexpr std::array kKernels = {
     "penstock_symm_barrier",         "penstock_symm_signal",       "penstock_symm_store",
     "penstock_symm_wait_for_words",  "penstock_symm_copy_strided", "penstock_symm_change",
     "penstock_symm_put_with_signal", "penstock_symm_put_far",      "penstock_symm_get_far",
-    "penstock_symm_row_far",         "penstock_symm_store_far",
+    "penstock_symm_row_far",         "penstock_symm_store_far",    "penstock_symm_change_far",
+    "penstock_symm_quiet_far",
 };
 
-static_assert(kKernels.size() == static_cast<size_t>(Kernel::store_far) + 1);
+static_assert(kKernels.size() == static_cast<size_t>(Kernel::quiet_far) + 1);
 
 struct Grid {
   uint32_t blocks = 1;

@@ -96,6 +96,12 @@ void leave_for_quiet(const char* call) {
 void quiet(const char* call) {
   group(call);
   OnDevice* const there = current_device.load(std::memory_order_acquire);
+  if (there != nullptr && there->heap->has_far()) {
+    // What kernels of the program have asked of other nodes, too.
+    if (const Status asked = there->streams->quiet(there->device->own_stream()); !asked.ok())
+      fault_status(call, asked);
+    finish_own(call);
+  }
   if (there != nullptr) {
     // Pairs with the release above: what was given to the stream before is in it.
     const uint64_t begun = there->begun.load(std::memory_order_acquire);

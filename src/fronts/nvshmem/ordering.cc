@@ -62,6 +62,7 @@ NVSHMEM_DEFINE int nvshmemx_team_sync_on_stream(nvshmem_team_t team, cudaStream_
   return barrier_on_stream("nvshmemx_team_sync_on_stream", team, stream);
 }
 // What the stream has put is complete when it comes here (symm/device_streams.h).
-NVSHMEM_DEFINE void nvshmemx_quiet_on_stream(cudaStream_t /*stream*/) {
-  (void)front::on_device("nvshmemx_quiet_on_stream");
+NVSHMEM_DEFINE void nvshmemx_quiet_on_stream(cudaStream_t stream) {
+  constexpr const char* kCall = "nvshmemx_quiet_on_stream";
+  check(kCall, front::on_device(kCall).streams->quiet(stream));
 }

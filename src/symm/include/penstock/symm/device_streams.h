@@ -53,8 +53,9 @@ class DeviceStreams {
   // All of the team; what each of them has put before, by whatever means, is there for the others
   // behind it. Made by one stream of each PE at a time.
   Status barrier(const Team& team, Stream stream);
-  // A quiet needs nothing: what a kernel or a copy has put on this node is complete when the stream
-  // comes to what follows.
+  // What kernels have put on other nodes is there for what follows. On this node, as what a kernel
+  // or a copy has put is complete when the stream comes to what follows, it does nothing.
+  Status quiet(Stream stream);
 
   // Between any memory of this process and a PE's heap, by a copy engine.
   Status put(void* dest, const void* source, uint64_t bytes, uint32_t pe, Stream stream);

@@ -33,7 +33,8 @@ class DeviceWords {
   Status get(void* value, const void* source, uint32_t bytes, uint32_t pe,
              engine::DeviceStream stream);
 
-  // Done when the own stream is; and what was there before, which is waited for.
+  // Done when the own stream is, of PEs of other nodes after DeviceStreams::quiet(); and what was
+  // there before, which is waited for.
   Status change(void* dest, const ChangeOfWord& change, uint32_t pe);
   Result<uint64_t> fetch(void* dest, const ChangeOfWord& change, uint32_t pe);
 
@@ -47,6 +48,7 @@ class DeviceWords {
   static_assert(sizeof(Place) == 64);
   static constexpr uint32_t kPlaces = 64;
 
+  Status put_far(void* dest, const void* value, uint32_t bytes, uint32_t pe);
   // Takes a place, waiting for one where as many threads are at it, and gives it back.
   class Claim {
    public:

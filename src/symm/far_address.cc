@@ -1,7 +1,5 @@
 #include "far_address.h"
 
-#include "limits.h"
-
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
@@ -163,14 +161,7 @@ void set_up_pe_socket(int socket) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, 3);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 2);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-}
-
-bool is_cut_off(int socket) {
-  tcp_info info{};
-  socklen_t length = sizeof info;
-  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
-         info.tcpi_unacked > 0 &&
-         std::chrono::milliseconds(info.tcpi_last_ack_recv) > limits::kFarSilence;
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 9000);
 }
 
 uint64_t machine_name() {

@@ -147,7 +147,6 @@ class FarTcp final : public FarMemory {
   std::vector<Stranger> strangers_;
   bool is_listening_ = true;  // not while no descriptor is left
   engine::Time listen_again_at_{};
-  engine::Time look_for_silence_at_{};
   uint64_t waits_ = 0;
   uint32_t turns_since_times_ = 0;
   uint32_t seen_trouble_ = 0;

@@ -22,7 +22,6 @@ constexpr uint32_t kTurnsPerTimes = 64;
 constexpr uint64_t kReceiveAtOnce = uint64_t{4} << 20;
 constexpr uint64_t kSendAtOnce = uint64_t{4} << 20;
 constexpr int kTimesMilliseconds = 50;
-constexpr int kSilenceMilliseconds = 1000;
 
 }  // namespace
 
@@ -194,13 +193,8 @@ void FarTcp::lose(uint32_t pe, Status why) {
 }
 
 void FarTcp::look_at_times() {
+  if (connecting_.empty() && strangers_.empty() && is_listening_) return;
   const engine::Time now = options_.clock->now();
-  if (now >= look_for_silence_at_) {
-    look_for_silence_at_ = now + limits::kFarSilenceLook;
-    for (size_t i = open_.size(); i-- > 0;) {
-      if (is_cut_off(peers_[open_[i]].socket.get())) lose(open_[i], Code::peer_gone);
-    }
-  }
   if (!is_listening_ && now >= listen_again_at_) {
     is_listening_ = true;
     watch(EPOLL_CTL_MOD, options_.listener.socket.get(), EPOLLIN, kListener);
@@ -250,7 +244,7 @@ void FarTcp::run() {
       has_times = !connecting_.empty() || !strangers_.empty() || !is_listening_;
     }
     pollfd ready{epoll_.get(), POLLIN, 0};
-    (void)::poll(&ready, 1, has_times ? kTimesMilliseconds : kSilenceMilliseconds);
+    (void)::poll(&ready, 1, has_times ? kTimesMilliseconds : -1);
     uint64_t count = 0;
     const bool was_woken = ::read(wake_.get(), &count, sizeof count) > 0;
     uint64_t now = turns_of_calls_.load(std::memory_order_relaxed);

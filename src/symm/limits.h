@@ -58,10 +58,6 @@ inline constexpr std::chrono::seconds kFarHelloTime{5};
 // For one address of a PE; and for all of them, again and again.
 inline constexpr std::chrono::seconds kFarConnectOnce{2};
 inline constexpr std::chrono::seconds kFarConnect{60};
-// A PE whose machine acknowledges nothing for so long is not reached any more; looked for now and
-// then.
-inline constexpr std::chrono::seconds kFarSilence{9};
-inline constexpr std::chrono::seconds kFarSilenceLook{1};
 // How long a connection that has ended waits for the job to tell whose end it was.
 inline constexpr std::chrono::seconds kFarNews{2};
 // How long the end of a group waits for others to take what was put.

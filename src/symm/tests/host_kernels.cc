@@ -25,6 +25,8 @@ PENSTOCK_HOST_KERNEL(penstock_symm_put_far);
 PENSTOCK_HOST_KERNEL(penstock_symm_get_far);
 PENSTOCK_HOST_KERNEL(penstock_symm_row_far);
 PENSTOCK_HOST_KERNEL(penstock_symm_store_far);
+PENSTOCK_HOST_KERNEL(penstock_symm_change_far);
+PENSTOCK_HOST_KERNEL(penstock_symm_quiet_far);
 
 PENSTOCK_HOST_KERNEL(penstock_symm_bytes);
 PENSTOCK_HOST_KERNEL(penstock_symm_marked_bytes);

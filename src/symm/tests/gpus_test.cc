@@ -18,7 +18,8 @@ constexpr int kKilled = 128 + SIGKILL;
 struct GpuCase {
   std::string scenario;
   uint32_t pes;
-  int code = 0;  // of the job; not 0: a PE ends, and the others go on
+  int code = 0;            // of the job; not 0: a PE ends, and the others go on
+  std::string nodes = {};  // empty: all are on one
   friend void PrintTo(const GpuCase& one, std::ostream* out) {
     *out << one.scenario << " of " << one.pes;
   }
@@ -37,6 +38,7 @@ TEST_P(GpusTest, do_what_is_promised) {
   const UniqueFd said(::memfd_create("said", MFD_CLOEXEC));
   job::LaunchOptions options;
   options.size = GetParam().pes;
+  if (!GetParam().nodes.empty()) options.environment = {{"PENSTOCK_JOB_NODES", GetParam().nodes}};
   options.command = {PENSTOCK_PES_PATH, GetParam().scenario, "simulated"};
   options.keep_going = GetParam().code != 0;
   options.signals = false;
@@ -65,11 +67,16 @@ std::vector<GpuCase> gpu_cases() {
     for (const char* scenario : {"device_in_barrier", "device_in_wait", "device_in_host_barrier"})
       all.push_back({scenario, pes, kKilled});
   }
+  // Through rings, proxies and mail.
+  all.push_back({"device_streams", 2, 0, "2"});
+  all.push_back({"device_streams", 3, 0, "2"});
+  all.push_back({"device_end", 2, 7, "2"});
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpusTest, testing::ValuesIn(gpu_cases()), [](const auto& one) {
-  return one.param.scenario + "_of_" + std::to_string(one.param.pes);
+  const std::string nodes = one.param.nodes.empty() ? "" : "_on_" + one.param.nodes;
+  return one.param.scenario + "_of_" + std::to_string(one.param.pes) + nodes;
 });
 
 }  // namespace

@@ -92,6 +92,42 @@ TEST(CheckSymm, ends_when_a_pe_is_killed) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(40));
 }
 
+// On one machine, whose ranks play two nodes.
+std::vector<std::string> on_two_nodes(std::vector<std::string> words) {
+  words.insert(words.begin(), {"run", "-n", "2", "-x", "PENSTOCK_JOB_NODES=2", command_path()});
+  return words;
+}
+
+TEST(CheckSymm, names_the_way_to_other_nodes_and_why_it_is_no_better_one) {
+  const Json document =
+      parse(penstock(on_two_nodes({"check", "symm", "--seconds", kSeconds, "--json"})));
+  const Json ways = document.value("ways", Json::array());
+  ASSERT_GE(ways.size(), 1U);
+  EXPECT_EQ(ways[0].value("way", ""), "TCP");
+  EXPECT_THAT(ways[0].value("note", ""), HasSubstr("PE 1 is on another node"));
+  for (const char* figure : {"put_bytes_per_second", "get_seconds", "signal_seconds"}) {
+    EXPECT_GT(ways[0].value(figure, 0.0), 0) << figure;
+  }
+}
+
+TEST(BenchSymm, stands_beside_a_bare_socket_to_other_nodes) {
+  const ScratchDirectory scratch;
+  const std::string file = scratch / "lines.json";
+  const Output told = penstock(on_two_nodes({"bench", "symm", "--rounds", "1", "--seconds", "0.1",
+                                             "--dir", scratch.path(), "--json", file}));
+  EXPECT_EQ(told.exit_code, 0) << told.err;
+  std::set<std::string> names;
+  for (const Json& line : parse_json(read_file(file))) {
+    const std::string name = line.value("name", "");
+    names.insert(name);
+    EXPECT_TRUE(line["ratio"].is_number() || !name.starts_with("symm.far.")) << name;
+  }
+  for (const char* name : {"symm.far.put.8", "symm.far.get.8", "symm.far.put.16m",
+                           "symm.far.put_signal.8", "symm.host.barrier"}) {
+    EXPECT_EQ(names.count(name), 1U) << name;
+  }
+}
+
 TEST(BenchSymm, has_a_line_for_each_thing_that_pes_do) {
   const ScratchDirectory scratch;
   const std::string file = scratch / "lines.json";

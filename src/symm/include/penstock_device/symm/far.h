@@ -118,7 +118,7 @@ PENSTOCK_DEVICE bool take_answer_place(const SymmState& state, uint64_t position
 
 // Never back: a thread's quiet that saw the smaller of two would not wait for the larger one, which
 // may be its own.
-PENSTOCK_DEVICE void raise(uint64_t* at, uint64_t value) {
+PENSTOCK_DEVICE void raise_to(uint64_t* at, uint64_t value) {
   PENSTOCK_NOT_UNROLLED
   for (uint64_t seen = load_system(at); seen < value;) {
     const uint64_t found = compare_swap_system(at, seen, value);
@@ -132,7 +132,7 @@ PENSTOCK_DEVICE void write_ask(const SymmState& state, const FarCall& call) {
   const FarEntries entries = encode(call.asked);
   if (entries.count == 2) write_entry(far, call.position + 1, entries.entry[1]);
   write_entry(far, call.position, entries.entry[0]);
-  raise(&far.control->asked[call.asked.pe], call.position + entries.count);
+  raise_to(&far.control->asked[call.asked.pe], call.position + entries.count);
 }
 
 // False: it failed, or somebody has ended.

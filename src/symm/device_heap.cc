@@ -141,6 +141,11 @@ Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::Symmetr
                    fmt::format("{} PEs: GPUs share their memory among {} PEs at most", group.size(),
                                device::kSymmNearMax)};
   }
+  if (group.has_far() && !options.spans_nodes) {
+    return Failure{Code::not_supported,
+                   "PEs on several nodes: their GPUs do not reach one another's memory yet; keep "
+                   "the PEs of a job with GPUs on one node"};
+  }
   HeapFacts facts;
   facts.bytes = bytes_wanted(options, device.memory_bytes());
   TRY_ASSIGN(const auto told,

@@ -42,11 +42,13 @@ void look_at_exit() {
   check_kernels("nvshmem");
 }
 
-Outcome<std::unique_ptr<OnDevice>> make_device(symm::Group& group, uint64_t heap_bytes) {
+Outcome<std::unique_ptr<OnDevice>> make_device(symm::Group& group, const Environment& wanted) {
   auto made = std::make_unique<OnDevice>();
   TRY_ASSIGN(const engine::DeviceId id, gpu::current_device());
   TRY_ASSIGN(made->device, gpu::open_symmetric_device(id));
-  TRY_ASSIGN(made->heap, symm::DeviceHeap::make(group, *made->device, {.bytes = heap_bytes}));
+  TRY_ASSIGN(made->heap, symm::DeviceHeap::make(
+                             group, *made->device,
+                             {.bytes = wanted.heap_bytes, .spans_nodes = wanted.spans_nodes}));
   TRY_ASSIGN(made->streams, symm::DeviceStreams::make(*made->heap));
   TRY_ASSIGN(made->words, symm::DeviceWords::make(*made->heap));
   TRY(tell_teams(*made));
@@ -69,7 +71,7 @@ OnDevice& on_device(const char* call) {
   if (own.on_device == nullptr) {
     const auto environment = read_environment();
     if (!environment) fault(call, environment.error().message);
-    auto made = make_device(all, environment->heap_bytes);
+    auto made = make_device(all, *environment);
     if (!made) fault(call, made.error().message);
     own.on_device = std::move(*made);
     if (const Status told = tell_units(*own.on_device->heap); !told.ok()) fault_status(call, told);

@@ -224,6 +224,13 @@ void one_is_not_reached(const Pe& pe) {
   use(pe.group, *heap, *streams, 1);
 }
 
+// Heaps over several nodes have to be asked for.
+void nodes_are_refused(const Pe& pe) {
+  const auto device = open_device(pe);
+  const auto none = DeviceHeap::make(pe.group, *device, {.bytes = kDeviceHeapBytes});
+  CHECK(!none && none.error().status.code() == Code::not_supported);
+}
+
 // What cannot be launched is told by the call, and changes nothing.
 void launches_fail(const Pe& pe) {
   CHECK(pe.gpus != nullptr);
@@ -277,6 +284,7 @@ const Named kDeviceFaultScenarios[] = {
     {"device_wrong_address", kernel_uses_a_wrong_address},
     {"device_no_memory_at_one", one_has_no_memory},
     {"device_unreachable", one_is_not_reached},
+    {"device_nodes_refused", nodes_are_refused},
     {"device_launches_fail", launches_fail},
     {"device_lost", one_is_lost},
     {nullptr, nullptr},

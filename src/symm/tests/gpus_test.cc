@@ -68,6 +68,7 @@ std::vector<GpuCase> gpu_cases() {
       all.push_back({scenario, pes, kKilled});
   }
   // Through rings, proxies and mail.
+  all.push_back({"device_nodes_refused", 2, 0, "2"});
   all.push_back({"device_streams", 2, 0, "2"});
   all.push_back({"device_streams", 3, 0, "2"});
   all.push_back({"device_end", 2, 7, "2"});

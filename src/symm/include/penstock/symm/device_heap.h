@@ -18,7 +18,10 @@ namespace penstock::symm {
 struct DeviceHeapOptions {
   uint64_t bytes = 0;  // of each PE; 0: a quarter of the device's memory. Taken at once, as the
                        // driver gives none as it is touched.
-  // Where PEs are on several nodes: streams of the device for them.
+  // Whether PEs may be on several nodes. Simulated GPUs do that; on real ones it has failed so far
+  // (PLAN.md), so whoever wants to try it says so.
+  bool spans_nodes = false;
+  // Where they are: streams of the device for them.
   std::function<Outcome<std::unique_ptr<gpu::SymmetricDevice>>(engine::DeviceId device)>
       open_device = gpu::open_symmetric_device;
 };
@@ -32,7 +35,8 @@ class DeviceHeap {
  public:
   // Together with all of the group, each with a device of its choice; several may share one.
   // PEs of other nodes are reached by kernels, not by addresses (decision 0077).
-  // not_supported: a device does not reach another one's memory on this node.
+  // not_supported: a device does not reach another one's memory on this node; or PEs are on several
+  // nodes, which was not asked for.
   static Outcome<std::unique_ptr<DeviceHeap>> make(Group& group, gpu::SymmetricDevice& device,
                                                    const DeviceHeapOptions& options);
   ~DeviceHeap();

@@ -60,7 +60,8 @@ static int bare(int serves, const char* address, const char* port, int only_trip
   int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
   if (serves) {
     setsockopt(socket_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(socket_fd, (struct sockaddr*)&name, sizeof name) != 0 || listen(socket_fd, 1) != 0) return 1;
+    if (bind(socket_fd, (struct sockaddr*)&name, sizeof name) != 0 || listen(socket_fd, 1) != 0)
+      return 1;
     socket_fd = accept(socket_fd, NULL, NULL);
   } else {
     while (connect(socket_fd, (struct sockaddr*)&name, sizeof name) != 0) {
@@ -107,18 +108,18 @@ static int bare(int serves, const char* address, const char* port, int only_trip
 static long flag;
 static int me;
 
-#define TIME(name, count, unit, call)                       \
-  do {                                                      \
-    shmem_barrier_all();                                    \
-    if (me == 0) {                                          \
-      const double begin = now();                           \
-      for (long i = 0; i < (count); ++i) {                  \
-        call;                                               \
-      }                                                     \
-      shmem_quiet();                                        \
+#define TIME(name, count, unit, call)                          \
+  do {                                                         \
+    shmem_barrier_all();                                       \
+    if (me == 0) {                                             \
+      const double begin = now();                              \
+      for (long i = 0; i < (count); ++i) {                     \
+        call;                                                  \
+      }                                                        \
+      shmem_quiet();                                           \
       tell(name, (now() - begin) / (double)(count)*1e6, unit); \
-    }                                                       \
-    shmem_barrier_all();                                    \
+    }                                                          \
+    shmem_barrier_all();                                       \
   } while (0)
 
 static void large(char* there, char* here, size_t bytes, const char* size) {

@@ -137,6 +137,37 @@ Outcome<Window> map_all(Addresses& addresses, const std::vector<uint32_t>& near,
   return window;
 }
 
+// All of the job, where none are named.
+Outcome<std::vector<uint32_t>> ranks_of(const job::Place& place, const GroupOptions& options) {
+  std::vector<uint32_t> ranks = options.ranks;
+  if (ranks.empty()) {
+    ranks.resize(place.size);
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  if (std::find(ranks.begin(), ranks.end(), place.rank) == ranks.end() ||
+      !std::is_sorted(ranks.begin(), ranks.end()) || ranks.size() > limits::kPesMax) {
+    return refuse(
+        fmt::format("a group of {} PEs: up to {} ranks in ascending order, with the own one ({})",
+                    ranks.size(), limits::kPesMax, place.rank));
+  }
+  return ranks;
+}
+
+// What this PE tells the others.
+Outcome<Facts> facts_of(const job::Place& place, const GroupOptions& options,
+                        const ProgramData& data) {
+  Facts facts;
+  facts.heap_bytes =
+      options.heap_bytes != 0 ? options.heap_bytes : default_heap_bytes(place.node_size);
+  facts.data_bytes = data.bytes;
+  facts.is_crowded = has_processor_for_each(place.node_size) ? 0 : 1;
+  if (::getrandom(facts.secret.data(), facts.secret.size(), 0) !=
+      static_cast<ssize_t>(facts.secret.size())) {
+    return refuse("this machine has no random numbers", Code::io_error);
+  }
+  return facts;
+}
+
 }  // namespace
 
 std::string exchange_name(const std::string& group, const std::string& what) {
@@ -188,19 +219,9 @@ Outcome<void> Group::Mapped::reach_far(job::Member& member, const GroupOptions& 
 
 Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOptions& options) {
   const job::Place& place = member.place();
-  std::vector<uint32_t> ranks = options.ranks;
-  if (ranks.empty()) {
-    ranks.resize(place.size);
-    std::iota(ranks.begin(), ranks.end(), 0);
-  }
-  const auto own = std::find(ranks.begin(), ranks.end(), place.rank);
-  if (own == ranks.end() || !std::is_sorted(ranks.begin(), ranks.end()) ||
-      ranks.size() > limits::kPesMax) {
-    return refuse(
-        fmt::format("a group of {} PEs: up to {} ranks in ascending order, with the own one ({})",
-                    ranks.size(), limits::kPesMax, place.rank));
-  }
-  const auto me = static_cast<uint32_t>(own - ranks.begin());
+  TRY_ASSIGN(std::vector<uint32_t> ranks, ranks_of(place, options));
+  const auto me =
+      static_cast<uint32_t>(std::find(ranks.begin(), ranks.end(), place.rank) - ranks.begin());
   std::vector<uint32_t> near;  // PEs
   for (uint32_t pe = 0; pe < ranks.size(); ++pe) {
     if (member.node_of(ranks[pe]) == place.node) near.push_back(pe);
@@ -212,15 +233,7 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
   if (options.has_program_data) {
     TRY_ASSIGN(data, move_program_data());
   }
-  Facts facts;
-  facts.heap_bytes =
-      options.heap_bytes != 0 ? options.heap_bytes : default_heap_bytes(place.node_size);
-  facts.data_bytes = data.bytes;
-  facts.is_crowded = has_processor_for_each(place.node_size) ? 0 : 1;
-  if (::getrandom(facts.secret.data(), facts.secret.size(), 0) !=
-      static_cast<ssize_t>(facts.secret.size())) {
-    return refuse("this machine has no random numbers", Code::io_error);
-  }
+  TRY_ASSIGN(const Facts facts, facts_of(place, options, data));
   TRY_ASSIGN(const Brought told,
              member.exchange({exchange_name(options.name, "facts"), ranks},
                              {std::as_bytes(std::span(&facts, 1)), {}}, deadline));

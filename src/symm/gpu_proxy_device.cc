@@ -13,11 +13,9 @@ constexpr std::array<const char*, 1> kFarKernels = {"penstock_symm_far_changes"}
 
 Outcome<std::unique_ptr<GpuProxyDevice>> GpuProxyDevice::make(const OpenDevice& open,
                                                               engine::DeviceId device) {
-  const void* const image = kernel_image();
-  if (image == nullptr) return Failure{Code::not_supported, "this build has no CUDA parts"};
   TRY_ASSIGN(auto copies, open(device));
   TRY_ASSIGN(auto kernels, open(device));
-  TRY(kernels->load_kernels(image, kFarKernels));
+  TRY(kernels->load_kernels(kernel_image(), kFarKernels));
   return std::unique_ptr<GpuProxyDevice>(new GpuProxyDevice(std::move(copies), std::move(kernels)));
 }
 

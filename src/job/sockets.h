@@ -34,8 +34,6 @@ Outcome<UniqueFd> connect_to(const std::vector<HostAddress>& addresses, uint16_t
 std::optional<HostAddress> parse_address(const std::string& text);
 // It means another machine on another machine.
 bool is_loopback(const HostAddress& host);
-// Sends at once, and finds out within some 10 s that the other side is not reached any more.
-void set_up_stream(int socket);
 
 Status fill_with_random(MutableBytes bytes);
 std::string as_hex(Bytes bytes);

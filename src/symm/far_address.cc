@@ -6,7 +6,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -150,18 +149,6 @@ std::string text_of(const FarAddress& address) {
     all += fmt::format("{}{}", all.empty() ? "" : ", ", text);
   }
   return fmt::format("{}, port {}", all, address.port);
-}
-
-void set_up_pe_socket(int socket) {
-  const auto set = [&](int level, int option, int value) {
-    (void)::setsockopt(socket, level, option, &value, sizeof value);
-  };
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 3);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 2);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 9000);
 }
 
 uint64_t machine_name() {

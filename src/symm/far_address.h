@@ -36,10 +36,6 @@ struct SocketName {
 SocketName name_of(const job::HostAddress& host, uint16_t port);
 std::string text_of(const FarAddress& address);
 
-// Sends at once, and finds out within some 10 s that the other side is not reached any more. A
-// process that is stopped for so long counts as that, if more was sent to it than its kernel takes.
-void set_up_pe_socket(int socket);
-
 // What tells machines, and networks of one machine, apart.
 uint64_t machine_name();
 

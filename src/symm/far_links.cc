@@ -130,7 +130,7 @@ void FarTcp::open(uint32_t pe, UniqueFd socket) {
   ASSERT(peer.state != State::open && peer.state != State::gone && !peer.socket);
   if (!peer.stream) peer.stream = std::make_unique<FarStream>(options_.segments);
   peer.socket = std::move(socket);
-  set_up_pe_socket(peer.socket.get());
+  job::set_up_stream(peer.socket.get());
   peer.state = State::open;
   peer.is_watched_out = false;
   open_.push_back(pe);

@@ -85,8 +85,7 @@ void finish_own(const char* call) {
 }
 
 engine::DeviceStream own_stream(const char* call) {
-  on_device(call);
-  return host_stream();
+  return on_device(call).device->own_stream();
 }
 
 void leave_for_quiet(const char* call) {

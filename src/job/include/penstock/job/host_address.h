@@ -1,4 +1,4 @@
-// Addresses by which other nodes reach this one.
+// Addresses by which other nodes reach this one, and the streams between nodes.
 #pragma once
 
 #include <array>
@@ -18,5 +18,9 @@ struct HostAddress {
 // Of all interfaces that are up, those first that others reach; of `interface` only, where one is
 // given (names that begin so). Any thread.
 std::vector<HostAddress> own_addresses(const std::string& interface);
+
+// Sends at once, and finds out within some 10 s that the other side is not reached any more. A
+// process that is stopped for so long counts as that, if more was sent to it than its kernel takes.
+void set_up_stream(int socket);
 
 }  // namespace penstock::job

@@ -11,13 +11,20 @@ class Collective {
  public:
   Collective(const char* call, int32_t team, Where where)
       : call_(call), team_(find_team(call, team)), where_(where) {
-    if (team_ != nullptr) there_ = &on_device(call);
+    if (team_ == nullptr) return;
+    there_ = &on_device(call);
+    if (!where_.is_awaited) return;
+    auto own = there_->team_streams->of(*team_);
+    if (!own) fault(call, own.error().message);
+    own_ = *own;
   }
 
   bool has_team() const { return team_ != nullptr; }
   const symm::Team& team() const { return *team_; }
   symm::DeviceCollectives& operations() const { return there_->streams->collectives(); }
-  engine::DeviceStream stream() const { return where_.stream; }
+  engine::DeviceStream stream() const {
+    return own_ != nullptr ? own_->own_stream() : where_.stream;
+  }
 
   // `times` the bytes that are counted once.
   uint64_t times_team(uint64_t bytes) const {
@@ -51,9 +58,9 @@ class Collective {
 
   // What the call gives back, once the operation was given to its stream.
   int end(Status started) const {
+    if (started.ok() && own_ != nullptr) started = own_->synchronize(own_->own_stream());
     if (!started.ok()) [[unlikely]]
       fault_status(call_, started);
-    if (where_.is_awaited) finish_own(call_);
     check_kernels(call_);
     return 0;
   }
@@ -63,14 +70,10 @@ class Collective {
   symm::Team* const team_;
   const Where where_;
   OnDevice* there_ = nullptr;
+  gpu::SymmetricDevice* own_ = nullptr;  // has the team's stream, where the call waits for it
 };
 
 }  // namespace
-
-Where awaited(const char* call) {
-  group(call);
-  return {on_device(call).device->own_stream(), true};
-}
 
 int do_broadcast(const char* call, int32_t team, const Buffers& bytes, int root, Where where) {
   const Collective of(call, team, where);

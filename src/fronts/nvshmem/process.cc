@@ -51,6 +51,7 @@ Outcome<std::unique_ptr<OnDevice>> make_device(symm::Group& group, const Environ
                              {.bytes = wanted.heap_bytes, .spans_nodes = wanted.spans_nodes}));
   TRY_ASSIGN(made->streams, symm::DeviceStreams::make(*made->heap));
   TRY_ASSIGN(made->words, symm::DeviceWords::make(*made->heap));
+  made->team_streams = std::make_unique<TeamStreams>(id);
   TRY(tell_teams(*made));
   return made;
 }

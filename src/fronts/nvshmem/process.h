@@ -4,6 +4,7 @@
 #include "faults.h"
 #include "kernel_watch.h"
 #include "team_meeting.h"
+#include "team_streams.h"
 
 #include <atomic>
 #include <memory>
@@ -22,6 +23,7 @@ struct OnDevice {
   std::unique_ptr<symm::DeviceHeap> heap;
   std::unique_ptr<symm::DeviceStreams> streams;
   std::unique_ptr<symm::DeviceWords> words;
+  std::unique_ptr<TeamStreams> team_streams;
   // Calls that left something to do on the device's own stream, and how many of them a quiet has
   // found done: one after nothing costs nothing.
   std::atomic<uint64_t> begun{0};

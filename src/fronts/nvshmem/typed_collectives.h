@@ -1,5 +1,6 @@
 // What the typed collective operations of the host are made of: on the program's streams, or
-// complete when they return, on a stream of this library that waits for none of the program's own.
+// complete when they return, on a stream of this library that waits for none of the program's own,
+// nor for any other call of the host but those of the same team.
 #pragma once
 
 #include "typed_memory.h"
@@ -9,11 +10,12 @@
 
 namespace penstock::nvshmem {
 
-// Where an operation is made: on a stream, or until it is complete.
+// Where an operation is made: on a stream, or on the team's own until it is complete.
 struct Where {
   engine::DeviceStream stream = nullptr;
   bool is_awaited = false;
 };
+constexpr Where kAwaited = {nullptr, true};
 
 // dest and source, and what the operation counts: bytes, or elements.
 struct Buffers {
@@ -29,8 +31,6 @@ int do_reduce(const char* call, int32_t team, symm::DeviceCollectives::Reduction
               const Buffers& elements, Where where);
 int do_reducescatter(const char* call, int32_t team, symm::DeviceCollectives::Reduction reduction,
                      const Buffers& elements, Where where);
-// This library's own stream, waited for.
-Where awaited(const char* call);
 
 template <class T>
 constexpr symm::Element element_of() {
@@ -84,24 +84,24 @@ int reducescatter_on_stream(const char* call, nvshmem_team_t team, T* dest, cons
 template <class T>
 int broadcast(const char* call, nvshmem_team_t team, T* dest, const T* source, size_t nelems,
               int root) {
-  return do_broadcast(call, team, in_bytes(call, dest, source, nelems), root, awaited(call));
+  return do_broadcast(call, team, in_bytes(call, dest, source, nelems), root, kAwaited);
 }
 template <class T>
 int fcollect(const char* call, nvshmem_team_t team, T* dest, const T* source, size_t nelems) {
-  return do_fcollect(call, team, in_bytes(call, dest, source, nelems), awaited(call));
+  return do_fcollect(call, team, in_bytes(call, dest, source, nelems), kAwaited);
 }
 template <class T>
 int alltoall(const char* call, nvshmem_team_t team, T* dest, const T* source, size_t nelems) {
-  return do_alltoall(call, team, in_bytes(call, dest, source, nelems), awaited(call));
+  return do_alltoall(call, team, in_bytes(call, dest, source, nelems), kAwaited);
 }
 template <symm::Combine kCombine, class T>
 int reduce(const char* call, nvshmem_team_t team, T* dest, const T* source, size_t nreduce) {
-  return do_reduce(call, team, {kCombine, element_of<T>()}, {dest, source, nreduce}, awaited(call));
+  return do_reduce(call, team, {kCombine, element_of<T>()}, {dest, source, nreduce}, kAwaited);
 }
 template <symm::Combine kCombine, class T>
 int reducescatter(const char* call, nvshmem_team_t team, T* dest, const T* source, size_t nreduce) {
   return do_reducescatter(call, team, {kCombine, element_of<T>()}, {dest, source, nreduce},
-                          awaited(call));
+                          kAwaited);
 }
 
 }  // namespace penstock::nvshmem

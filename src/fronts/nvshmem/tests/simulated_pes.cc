@@ -3,12 +3,14 @@
 #include "process.h"
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -140,6 +142,39 @@ void finalize_with_work_in_flight() {
     nvshmemx_barrier_all_on_stream(stream);
   }
   nvshmem_long_put_nbi(words, words, 1 << 16, pe.right());
+  nvshmem_finalize();
+}
+
+// Two threads of PE 0 are in calls that PE 1 makes one after the other, the later one first; and
+// the first waits for a put, too. None may stand behind another.
+void threads_wait_for_others() {
+  const Pe pe = begin();
+  CHECK(pe.pes == 2);
+  nvshmem_team_t other = NVSHMEM_TEAM_INVALID;
+  CHECK(nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 1, 2, nullptr, 0, &other) == 0);
+  auto* const words = allocate<int>(5);
+  const int value = pe.me + 1;
+  nvshmem_int_put(words, &value, 1, pe.me);
+  nvshmem_barrier_all();
+  const auto reduce = [&](nvshmem_team_t team, int* dest) {
+    CHECK(nvshmem_int_sum_reduce(team, dest, words, 1) == 0);
+    CHECK(nvshmem_int_g(dest, pe.me) == 3);
+  };
+  if (pe.me == 0) {
+    std::thread later([&] { reduce(NVSHMEM_TEAM_WORLD, words + 1); });
+    // Not for the calls to go well, but so that they mostly come in the order that is hard.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::thread sooner([&] { reduce(other, words + 2); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    nvshmem_int_p(words + 3, 1, 1);
+    later.join();
+    sooner.join();
+  } else {
+    while (nvshmem_int_g(words + 3, pe.me) == 0) std::this_thread::yield();
+    reduce(other, words + 2);
+    reduce(NVSHMEM_TEAM_WORLD, words + 1);
+  }
+  nvshmem_team_destroy(other);
   nvshmem_finalize();
 }
 
@@ -319,6 +354,7 @@ constexpr Named kAll[] = {
     {"whole", a_whole_program},
     {"counted", inits_are_counted},
     {"in_flight", finalize_with_work_in_flight},
+    {"threads", threads_wait_for_others},
     {"full", heap_is_full},
     {"before_init", before_init},
     {"after_finalize", after_finalize},

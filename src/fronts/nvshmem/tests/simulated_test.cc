@@ -70,6 +70,7 @@ const Story kStories[] = {
     {"whole", {1, 2, 3, 4}},
     {"counted", {1, 2}},
     {"in_flight", {1, 3}},
+    {"threads", {2}},
     {"full", {1, 2}, 0, "PE 0: no room for 67108864 bytes on the symmetric heap: "},
     // Out of its time.
     {"before_init", {1, 2}, kMistake, "nvshmem_malloc: called before nvshmem_init()"},

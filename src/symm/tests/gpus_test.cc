@@ -71,6 +71,8 @@ std::vector<GpuCase> gpu_cases() {
   all.push_back({"device_nodes_refused", 2, 0, "2"});
   all.push_back({"device_streams", 2, 0, "2"});
   all.push_back({"device_streams", 3, 0, "2"});
+  all.push_back({"device_far_steps", 2, 0, "2"});
+  all.push_back({"device_far_steps", 4, 0, "2"});
   all.push_back({"device_end", 2, 7, "2"});
   return all;
 }

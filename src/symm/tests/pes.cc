@@ -10,7 +10,7 @@ namespace {
 Scenario find(const char* name) {
   for (const Named* all :
        {kMemoryScenarios, kCollectiveScenarios, kTeamScenarios, kEndScenarios, kDeviceScenarios,
-        kDeviceFaultScenarios, kFarScenarios, kFarKernelScenarios}) {
+        kDeviceFaultScenarios, kDeviceFarScenarios, kFarScenarios, kFarKernelScenarios}) {
     for (const Named* one = all; one->name != nullptr; ++one) {
       if (std::strcmp(one->name, name) == 0) return one->run;
     }

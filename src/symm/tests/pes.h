@@ -53,6 +53,7 @@ extern const Named kTeamScenarios[];
 extern const Named kEndScenarios[];
 extern const Named kDeviceScenarios[];
 extern const Named kDeviceFaultScenarios[];
+extern const Named kDeviceFarScenarios[];
 extern const Named kFarScenarios[];
 extern const Named kFarKernelScenarios[];
 

@@ -1,10 +1,13 @@
 // Runs every device function on all PEs of a job: a kernel for each (every.cuh), then a line for
 // each of those that went wrong. Linked with the sources that programs.py makes.
+//
+//   every [PART...]   memory, words, collectives, reduces, reducescatters; else all of them
 #include "every.cuh"
 #include "every_main.cuh"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 namespace {
 
@@ -40,9 +43,17 @@ int run(const Tried* tried, int count, Memory memory, cudaStream_t stream) {
   return failed;
 }
 
+// Whether a part is to run; without any on the command line all are.
+bool is_wanted(const char* part, int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (strcmp(argv[i], part) == 0) return true;
+  }
+  return argc == 1;
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   nvshmem_init();
   int devices = 0;
   must(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
@@ -60,9 +71,11 @@ int main() {
   memory.left = (memory.me + memory.pes - 1) % memory.pes;
   int failed = 0;
   int count = 0;
-#define RUN(PART)                                                    \
-  failed += run(tried_##PART, tried_##PART##_count, memory, stream); \
-  count += tried_##PART##_count;
+#define RUN(PART)                                                      \
+  if (is_wanted(#PART, argc, argv)) {                                  \
+    failed += run(tried_##PART, tried_##PART##_count, memory, stream); \
+    count += tried_##PART##_count;                                     \
+  }
   RUN(memory)
   RUN(words)
   RUN(collectives)

@@ -1,0 +1,126 @@
+// What GPUs of several nodes ask of each other, from the simplest on, each step by itself and told
+// before it is made: where a machine's driver does something else than the simulation, the last
+// line says with what (tests/gpu/nodes.sh).
+#include "devices.h"
+
+#include <functional>
+#include <string>
+
+namespace penstock::symm::test {
+namespace {
+
+// The steps of one PE; all PEs make them together.
+class Steps {
+ public:
+  explicit Steps(const Pe& pe)
+      : pe_(pe), on_(begin(pe)), streams_(make_streams(*on_.heap)), stream_(own_stream(pe)) {}
+
+  // The stream is done with each step before the next one begins, and nothing of the host's memory
+  // that the driver would have to stage is under way with it.
+  void make(const char* what, const std::function<Status()>& step) const {
+    std::fprintf(stderr, "PE %u: %s\n", pe_.me(), what);
+    std::fflush(stderr);
+    const Status given = step();
+    const Status done = given.ok() ? on_.device->synchronize(stream()) : given;
+    if (done.ok() && streams_->failure() == device::kSymmNothing) return;
+    std::fprintf(stderr, "not so: PE %u: %s: %s, a kernel reported %u\n", pe_.me(), what,
+                 std::string(done.name()).c_str(), streams_->failure());
+    std::_Exit(1);
+  }
+  void meet() const { CHECK(pe_.group.barrier(pe_.group.world()).ok()); }
+
+  DeviceStreams& streams() const { return *streams_; }
+  const OnDevice& on() const { return on_; }
+  engine::DeviceStream stream() const { return stream_->own_stream(); }
+
+ private:
+  // One that waits for no other, as the legacy default stream would.
+  static std::unique_ptr<gpu::SymmetricDevice> own_stream(const Pe& pe) { return open_device(pe); }
+
+  const Pe& pe_;
+  const OnDevice on_;
+  const std::unique_ptr<DeviceStreams> streams_;
+  const std::unique_ptr<gpu::SymmetricDevice> stream_;
+};
+
+uint64_t mark_of(uint32_t pe, uint64_t i) {
+  return uint64_t{pe} << 32 | i;
+}
+
+void far_steps(const Pe& pe) {
+  const Steps steps(pe);
+  DeviceStreams& streams = steps.streams();
+  const OnDevice& on = steps.on();
+  const auto stream = steps.stream();
+  constexpr uint64_t kWords = 1 << 16;
+  auto* const source = on.allocate<uint64_t>(kWords);
+  auto* const dest = on.allocate<uint64_t>(kWords);
+  auto* const signal = on.allocate<uint64_t>(1);
+  std::vector<uint64_t> words(kWords);
+  for (uint64_t i = 0; i < kWords; ++i) words[i] = mark_of(pe.me(), i);
+  CHECK(on.device->copy(source, words.data(), kWords * sizeof(uint64_t), stream).ok());
+  CHECK(on.device->synchronize(stream).ok());
+  steps.meet();
+  const auto expect = [&](const uint64_t* at, uint32_t from, uint64_t count) {
+    std::vector<uint64_t> seen(count);
+    CHECK(on.device->copy(seen.data(), at, count * sizeof(uint64_t), stream).ok());
+    CHECK(on.device->synchronize(stream).ok());
+    for (uint64_t i = 0; i < count; ++i) CHECK(seen[i] == mark_of(from, i));
+    steps.meet();
+  };
+  steps.make("quiet without anything before it", [&] { return streams.quiet(stream); });
+  steps.make("a word, set",
+             [&] { return streams.store(dest, mark_of(pe.me(), 0), 8, pe.right(), stream); });
+  steps.make("quiet behind it", [&] { return streams.quiet(stream); });
+  steps.meet();
+  expect(dest, pe.left(), 1);
+  // By values, by one frame, by many.
+  for (const uint64_t count : {uint64_t{1}, uint64_t{16}, kWords}) {
+    const uint64_t bytes = count * sizeof(uint64_t);
+    const std::string size = std::to_string(bytes) + " bytes";
+    steps.make(("put of " + size).c_str(),
+               [&] { return streams.put(dest, source, bytes, pe.right(), stream); });
+    steps.make("quiet behind it", [&] { return streams.quiet(stream); });
+    steps.meet();
+    expect(dest, pe.left(), count);
+    steps.make(("get of " + size).c_str(),
+               [&] { return streams.get(dest, source, bytes, pe.right(), stream); });
+    expect(dest, pe.right(), count);
+  }
+  // A change that a kernel of the other PE's GPU has to make: by the proxy's kernel, as none waits.
+  steps.make("signal, added",
+             [&] { return streams.signal(signal, 5, SignalOp::add, pe.right(), stream); });
+  steps.make("quiet behind it", [&] { return streams.quiet(stream); });
+  steps.make("wait for the signal", [&] { return streams.wait(signal, 0, 5, stream); });
+  steps.meet();
+  steps.make("barrier", [&] { return streams.barrier(pe.group.world(), stream); });
+  CHECK(streams.prepare(pe.group.world()));
+  for (int i = 0; i < 10; ++i)
+    steps.make("barrier, prepared", [&] { return streams.barrier(pe.group.world(), stream); });
+  // Without looking between them, and with a copy to pageable memory behind them, in which the
+  // driver waits itself.
+  steps.make("100 puts and barriers", [&] {
+    for (uint64_t i = 0; i < 100; ++i) {
+      TRY(streams.put(dest + i, source + i, sizeof(uint64_t), pe.right(), stream));
+      TRY(streams.barrier(pe.group.world(), stream));
+    }
+    return Status();
+  });
+  expect(dest, pe.left(), 100);
+  steps.make("put, barrier, copy to pageable memory", [&] {
+    TRY(streams.put(dest, source, 4096, pe.right(), stream));
+    TRY(streams.barrier(pe.group.world(), stream));
+    return on.device->copy(words.data(), dest, 4096, stream);
+  });
+  CHECK(words[511] == mark_of(pe.left(), 511));
+  steps.meet();
+}
+
+}  // namespace
+
+const Named kDeviceFarScenarios[] = {
+    {"device_far_steps", far_steps},
+    {nullptr, nullptr},
+};
+
+}  // namespace penstock::symm::test

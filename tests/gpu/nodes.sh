@@ -58,6 +58,8 @@ step() {
 }
 
 pes=$(find "$build" -name symm_pes -type f -perm -u+x -print -quit)
+# The machine's network and processes, without its GPUs.
+step "each step, simulated" 60 "$pes" 2 device_far_steps simulated
 step "each step" 60 "$pes" 2 device_far_steps || {
   [ -x "$sanitizer" ] && step "each step, watched" 180 \
     "$sanitizer" --target-processes all "$pes" 2 device_far_steps

@@ -49,6 +49,10 @@ Group::Group(job::Member& member, const GroupOptions& options, std::vector<uint3
                              static_cast<ptrdiff_t>(size_);
 }
 
+uint64_t Group::heap_alignment() const {
+  return alignment_of(memory_.bytes);
+}
+
 Group::~Group() {
   if (far_ != nullptr) far_->close();
 }

@@ -113,8 +113,10 @@ Outcome<Window> map_all(Addresses& addresses, const std::vector<uint32_t>& near,
                         size_t which, uint64_t bytes, const char* what) {
   Window window;
   window.bytes = bytes;
-  window.stride = align_up(bytes, limits::kGranule);
-  if (const Status reserved = addresses.reserve(window.stride * near.size()); !reserved.ok()) {
+  const uint64_t alignment = alignment_of(bytes);
+  window.stride = align_up(bytes, alignment);
+  if (const Status reserved = addresses.reserve(window.stride * near.size(), alignment);
+      !reserved.ok()) {
     return refuse(
         fmt::format(
             "{} PEs with {} bytes each do not fit into the addresses of a process: {}; give "

@@ -12,6 +12,11 @@ inline constexpr uint32_t kPesMax = 4096;
 // Heaps and windows are multiples of it: a huge page, and what GPUs map at once.
 inline constexpr uint64_t kGranule = uint64_t{2} << 20;
 
+// The largest alignment of memory on a heap. Each PE's stands at a multiple of it,
+// so that this much of a process's addresses may stay empty for each.
+inline constexpr uint64_t kAlignmentMax = uint64_t{1} << 30;
+static_assert(kAlignmentMax % kGranule == 0);
+
 // Addresses that the windows of all PEs may take: half of what a process has.
 inline constexpr uint64_t kWindowsBytesMax = uint64_t{1} << 46;
 

@@ -17,8 +17,9 @@ class Addresses {
   Addresses& operator=(const Addresses&) = delete;
   ~Addresses();
 
-  // Reserves them; nothing can be read or written there before it is mapped.
-  Status reserve(uint64_t bytes);
+  // Reserves them, from a multiple of `alignment` on, which is a power of two and no less than a
+  // page; nothing can be read or written there before it is mapped.
+  Status reserve(uint64_t bytes, uint64_t alignment);
   // Memory behind a descriptor, from its beginning, at `offset` of them.
   Status map(uint64_t offset, uint64_t bytes, int descriptor);
   std::byte* begin() const { return begin_; }
@@ -32,6 +33,8 @@ class Addresses {
 std::string exchange_name(const std::string& group, const std::string& what);
 // Turns of a call that waits for PEs of other nodes before it sleeps.
 uint32_t far_looks(bool is_crowded);
+// Where windows of so many bytes stand: at multiples of it.
+uint64_t alignment_of(uint64_t bytes);
 std::chrono::nanoseconds join_time(const GroupOptions& options);
 
 struct Group::Mapped {

@@ -9,6 +9,9 @@ namespace penstock::nvshmem::limits {
 // Of a job that a mistake of a program ends: EX_SOFTWARE, as fronts/shmem has it.
 inline constexpr int kFaultExitCode = 70;
 
+// Of memory on the heap: heaps stand at multiples of what GPUs map at once (symm's granule).
+inline constexpr uint64_t kAlignmentMax = uint64_t{2} << 20;
+
 // What nvshmem_finalize() waits for PEs that have all come to it, and have only to say so.
 inline constexpr std::chrono::seconds kToSeeOthersLeave{5};
 

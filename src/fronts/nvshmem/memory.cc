@@ -1,6 +1,7 @@
 // The symmetric heap in the GPUs. Every call that takes or gives memory is made by all PEs, and
 // returns when all have come.
 #include "calls.h"
+#include "limits.h"
 
 namespace front = penstock::nvshmem;
 using penstock::Status;
@@ -55,9 +56,16 @@ NVSHMEM_DEFINE void* nvshmem_calloc(size_t count, size_t size) {
   return memory;
 }
 
+// Heaps stand at multiples of what the driver maps at once, wherever it finds room for them.
 NVSHMEM_DEFINE void* nvshmem_align(size_t alignment, size_t size) {
-  if (alignment == 0 || (alignment & (alignment - 1)) != 0) return nullptr;
-  return allocate("nvshmem_align", size, alignment);
+  const char* const call = "nvshmem_align";
+  const bool is_power = alignment != 0 && (alignment & (alignment - 1)) == 0;
+  if (!is_power || alignment > front::limits::kAlignmentMax) {
+    penstock::log::warning("{}: alignment {}: not a power of two of at most {}", call, alignment,
+                           front::limits::kAlignmentMax);
+    return nullptr;
+  }
+  return allocate(call, size, alignment);
 }
 
 NVSHMEM_DEFINE void nvshmem_free(void* pointer) {

@@ -107,11 +107,17 @@ void* reallocate(const char* call, void* address, uint64_t bytes) {
   return found;
 }
 
+// Newer specifications leave open what alignments below that of a pointer do, older ones allow
+// them.
 void* align(const char* call, size_t alignment, size_t size) {
-  group(call);
-  if (alignment < sizeof(void*) || (alignment & (alignment - 1)) != 0) {
+  const symm::Group& all = group(call);
+  if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
+    say(call, fmt::format("alignment {}: not a power of two", alignment));
+    return nullptr;
+  }
+  if (alignment > all.heap_alignment()) {
     say(call,
-        fmt::format("alignment {}: not a power of two, or below {}", alignment, sizeof(void*)));
+        fmt::format("alignment {}: at most {} with this heap", alignment, all.heap_alignment()));
     return nullptr;
   }
   return allocate(call, size, alignment, false);

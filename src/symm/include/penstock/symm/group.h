@@ -91,6 +91,9 @@ class Group final : private Company {
   Team& make_team_of(const PeSet& set, uint32_t number);
 
   Heap& heap() { return heap_; }
+  // What a place on the heap that is a multiple of it is a multiple of as an address, too. More
+  // fits into no heap of up to a gigabyte.
+  uint64_t heap_alignment() const;
   std::byte* heap_address(uint64_t offset) const { return memory_.own + offset; }
   uint64_t heap_offset(const void* address) const { return memory_.offset_of(address); }
 

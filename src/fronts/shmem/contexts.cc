@@ -33,9 +33,10 @@ int create_context(const char* call, shmem_team_t team, long options, shmem_ctx_
 }
 
 // All PEs of the parent get here, also those that are in none of the parts: the group numbers the
-// team with all of them.
+// team with all of them. A configuration is only kept to be asked for, whether its mask says so or
+// not: programs give one without a mask, and expect it.
 int split(const char* call, shmem_team_t parent, const symm::PeSet& part,
-          const shmem_team_config_t* config, long config_mask, shmem_team_t* made) {
+          const shmem_team_config_t* config, shmem_team_t* made) {
   symm::Group& all = group(call);
   symm::Team& of_all = *team_of(call, parent);
   check_alike(call, all, of_all);
@@ -48,7 +49,7 @@ int split(const char* call, shmem_team_t parent, const symm::PeSet& part,
   if (*team == nullptr) return 0;
   count_calls_anew(**team);
   TeamRecord record = {*team, {}};
-  if (config != nullptr && (config_mask & SHMEM_TEAM_NUM_CONTEXTS) != 0) record.config = *config;
+  if (config != nullptr) record.config = *config;
   const auto handle = teams.add(record);
   static_assert(limits::kTeamsMax >= symm::kTeamsMax);
   if (!handle) fault(call, "more teams than the group has");
@@ -123,7 +124,7 @@ SHMEM_ALIAS(shmem_team_translate_pe);
 
 SHMEM_DEFINE int pshmem_team_split_strided(shmem_team_t parent_team, int start, int stride,
                                            int size, const shmem_team_config_t* config,
-                                           long config_mask, shmem_team_t* new_team) {
+                                           long /*config_mask*/, shmem_team_t* new_team) {
   constexpr const char* kCall = "shmem_team_split_strided";
   *new_team = SHMEM_TEAM_INVALID;
   const auto* const parent = shmem::team_of(kCall, parent_team);
@@ -132,14 +133,14 @@ SHMEM_DEFINE int pshmem_team_split_strided(shmem_team_t parent_team, int start, 
   if (!shmem::is_row_within(start, stride, size, parent->size())) return 1;
   const penstock::symm::PeSet part = {static_cast<uint32_t>(start), size == 1 ? 1 : stride,
                                       static_cast<uint32_t>(size)};
-  return shmem::split(kCall, parent_team, part, config, config_mask, new_team);
+  return shmem::split(kCall, parent_team, part, config, new_team);
 }
 SHMEM_ALIAS(shmem_team_split_strided);
 
 SHMEM_DEFINE int pshmem_team_split_2d(shmem_team_t parent_team, int xrange,
-                                      const shmem_team_config_t* xaxis_config, long xaxis_mask,
+                                      const shmem_team_config_t* xaxis_config, long /*xaxis_mask*/,
                                       shmem_team_t* xaxis_team,
-                                      const shmem_team_config_t* yaxis_config, long yaxis_mask,
+                                      const shmem_team_config_t* yaxis_config, long /*yaxis_mask*/,
                                       shmem_team_t* yaxis_team) {
   constexpr const char* kCall = "shmem_team_split_2d";
   *xaxis_team = SHMEM_TEAM_INVALID;
@@ -153,10 +154,8 @@ SHMEM_DEFINE int pshmem_team_split_2d(shmem_team_t parent_team, int xrange,
   // The last row may be shorter, and so are the columns that do not reach into it.
   const penstock::symm::PeSet along_x = {row, 1, std::min(width, size - row)};
   const penstock::symm::PeSet along_y = {x, width, (size - x + width - 1) / width};
-  const int made_x =
-      shmem::split(kCall, parent_team, along_x, xaxis_config, xaxis_mask, xaxis_team);
-  const int made_y =
-      shmem::split(kCall, parent_team, along_y, yaxis_config, yaxis_mask, yaxis_team);
+  const int made_x = shmem::split(kCall, parent_team, along_x, xaxis_config, xaxis_team);
+  const int made_y = shmem::split(kCall, parent_team, along_y, yaxis_config, yaxis_team);
   return made_x != 0 ? made_x : made_y;
 }
 SHMEM_ALIAS(shmem_team_split_2d);

@@ -88,6 +88,8 @@ void begin(const char* call, int thread_level) {
 void finish(const char* call) {
   Process& own = process();
   const std::lock_guard lock(own.mutex);
+  // Programs finalize more often than they begin: nothing is left to be ended.
+  if (own.was_finalized) return;
   symm::Group& all = group(call);
   ASSERT(own.inits > 0 && own.member != nullptr && own.group.get() == &all);
   if (--own.inits > 0) return;

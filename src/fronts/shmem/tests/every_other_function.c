@@ -101,9 +101,13 @@ static void heap(void) {
   CHECK(sum == 0);
   shmem_free(zeros);
 
-  void* const aligned = shmem_align(4096, 100);
-  CHECK(aligned != NULL && (uintptr_t)aligned % 4096 == 0);
-  shmem_free(aligned);
+  /* Also such that the heaps themselves have to begin there, on each PE. */
+  for (size_t alignment = 1; alignment <= (size_t)8 << 20; alignment *= 2) {
+    void* const aligned = shmem_align(alignment, 100);
+    CHECK(aligned != NULL && (uintptr_t)aligned % alignment == 0);
+    shmem_free(aligned);
+  }
+  CHECK(shmem_align(0, 8) == NULL && shmem_align((size_t)1 << 40, 8) == NULL);
   void* const hinted =
       shmem_malloc_with_hints(64, SHMEM_MALLOC_ATOMICS_REMOTE | SHMEM_MALLOC_SIGNAL_REMOTE);
   CHECK(hinted != NULL);
@@ -200,6 +204,14 @@ static void teams(void) {
     shmem_team_destroy(up);
   }
   CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, -1, 2, NULL, 0, &up) != 0);
+
+  /* Each PE in one of its own, with a configuration that no mask names. */
+  shmem_team_config_t config = {3}, seen = {0};
+  CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, me, 1, 1, &config, 0, &none) == 0);
+  CHECK(shmem_team_n_pes(none) == 1 && shmem_team_sync(none) == 0);
+  CHECK(shmem_team_get_config(none, SHMEM_TEAM_NUM_CONTEXTS, &seen) == 0);
+  CHECK(seen.num_contexts == 3);
+  shmem_team_destroy(none);
   shmem_team_destroy(down);
 
   /* Numbers are used again. */
@@ -328,6 +340,8 @@ int main(void) {
   shmem_finalize();
   shmem_query_initialized(&initialized);
   CHECK(initialized == 0);
+  /* Once more than begun: nothing. */
+  shmem_finalize();
   if (me == 0 && failures == 0) printf("all others with %d PEs\n", pes);
   return failures == 0 ? 0 : 1;
 }

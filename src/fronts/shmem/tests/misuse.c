@@ -18,6 +18,7 @@ static int is(const char* wanted, const char* name) {
 static void before_or_after(const char* what) {
   if (is(what, "before_init")) shmem_my_pe();
   if (is(what, "put_before_init")) shmem_long_p(&word, 1, 0);
+  if (is(what, "finalize_before_init")) shmem_finalize();
   shmem_init();
   if (is(what, "after_finalize")) {
     shmem_finalize();

@@ -32,6 +32,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Misuse{"before_init", "penstock: shmem_my_pe: called before shmem_init()\n"},
         Misuse{"put_before_init", "penstock: shmem_long_p: called before shmem_init()\n"},
+        Misuse{"finalize_before_init", "penstock: shmem_finalize: called before shmem_init()\n"},
         Misuse{"after_finalize", "penstock: shmem_barrier_all: called after shmem_finalize()\n"},
         Misuse{"init_after_finalize", "penstock: shmem_init: called after shmem_finalize()\n"},
         Misuse{"no_such_pe", ": shmem_long_p: there is no PE 2: PEs are 0 to 1\n"},

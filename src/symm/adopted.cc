@@ -103,6 +103,12 @@ Outcome<void> DeviceHeap::adopt_at(uint64_t place, const void* memory, uint64_t 
 Outcome<std::byte*> DeviceHeap::adopt(const void* memory, uint64_t bytes) {
   const bool is_whole = memory != nullptr && bytes != 0 && bytes % limits::kGranule == 0 &&
                         bytes <= limits::kAdoptedBytesMax;
+  // Proxies know the heap alone.
+  if (has_far()) {
+    return Failure{Code::not_supported,
+                   "memory of the program's own becomes symmetric only where all GPUs of the job "
+                   "reach one another's memory"};
+  }
   const uint64_t place = is_whole ? place_for(bytes) : 0;
   std::vector<bool> is_mapped(group_.size(), false);
   if (const Outcome<void> adopted = adopt_at(place, memory, bytes, is_mapped); !adopted) {

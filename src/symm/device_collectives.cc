@@ -107,7 +107,7 @@ Status DeviceCollectives::launch(const Team& team, const Operation& operation, S
   if (team.size() > device::kSymmNearMax || team.id() >= device::kSymmTeamsMax)
     return Code::not_supported;
   // Blocks reach the others by loads and stores: of far members only kernels of one block know.
-  if (team.nodes() != nullptr) return Code::not_supported;
+  if (heap_.has_far(team)) return Code::not_supported;
   if (operation.root >= team.size()) return Code::invalid_argument;
   if (operation.bytes == 0) return {};
   uint64_t all = 0;

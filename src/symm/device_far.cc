@@ -43,7 +43,7 @@ DeviceFar::~DeviceFar() {
 }
 
 Outcome<void> DeviceFar::start() {
-  TRY_ASSIGN(thread_, start_thread("the thread for GPUs of other nodes", [this] { run(); }));
+  TRY_ASSIGN(thread_, start_thread("the thread for far GPUs", [this] { run(); }));
   return {};
 }
 
@@ -56,7 +56,7 @@ void DeviceFar::run() {
   while (true) {
     const Result<bool> worked = proxy_.turn();
     if (!worked) {
-      log::error("GPUs of other nodes are reached no more: {}", worked.error().name());
+      log::error("far GPUs are reached no more: {}", worked.error().name());
       __atomic_store_n(trouble_, 1, __ATOMIC_RELEASE);
       return;
     }

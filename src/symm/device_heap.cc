@@ -1,5 +1,6 @@
 #include "penstock/symm/device_heap.h"
 
+#include "device_access.h"
 #include "device_far.h"
 #include "gpu_proxy_device.h"
 #include "limits.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr uint64_t kTeamsAt = sizeof(SymmControl);
 constexpr uint64_t kFirstPlace = kTeamsAt + device::kSymmTeamsMax * sizeof(SymmTeam);
 
-// Where PEs are on several nodes, behind them: the ring's part in the GPU, and memory for
+// Where some PEs are far to each other, behind them: the ring's part in the GPU, and memory for
 // reductions.
 constexpr uint64_t kFarAt = align_up(kFirstPlace, 128);
 constexpr uint64_t kFarControlAt = kFarAt + sizeof(device::SymmFar);
@@ -29,8 +30,17 @@ constexpr uint64_t kFarScratchAt =
 constexpr uint64_t kFarScratchBytes = 65536;
 constexpr uint64_t kFirstFarPlace = kFarScratchAt + device::kSymmTeamsMax * kFarScratchBytes;
 
-uint64_t first_place(const Group& group) {
-  return group.has_far() ? kFirstFarPlace : kFirstPlace;
+uint64_t first_place(bool has_ring) {
+  return has_ring ? kFirstFarPlace : kFirstPlace;
+}
+
+// Bit by bit, those that this PE's GPU and the PE's reach in one another.
+uint64_t near_pes(const Group& group, const DeviceAccess& access) {
+  uint64_t near = 0;
+  for (uint32_t pe = 0; pe < group.size(); ++pe) {
+    if (group.is_near(pe) && !access.are_apart(group.me(), pe)) near |= uint64_t{1} << pe;
+  }
+  return near;
 }
 
 // Of the host, for kernels: whether somebody has ended, and what a kernel reports, apart from it.
@@ -72,31 +82,36 @@ Outcome<HeapFacts> agree_on_heap(const std::vector<job::Brought>& all) {
   return agreed;
 }
 
-// A step that each PE has done, or not: all learn of it, and go on together or not at all. Else
-// those where it went well would wait for the others. What fails is the first PE's that failed.
+// What each PE tells of a step: that it has done it, and some bytes, or why not. All learn of it,
+// and go on together or not at all. Else those where it went well would wait for the others. What
+// fails is the first PE's that failed.
 Outcome<std::vector<job::Brought>> agree_on_step(Group& group, const char* step,
                                                  const Outcome<void>& own,
-                                                 std::span<const int> descriptors) {
-  std::string told;
-  if (!own) {
-    // As long as others take it.
-    const auto code = static_cast<uint16_t>(own.error().status.code());
-    told.assign(reinterpret_cast<const char*>(&code), sizeof code);
+                                                 const job::Bring& bring) {
+  // As long as others take it.
+  const auto code = own ? uint16_t{0} : static_cast<uint16_t>(own.error().status.code());
+  std::string told(reinterpret_cast<const char*>(&code), sizeof code);
+  job::Bring all_told = {{}, bring.descriptors};
+  if (own) {
+    told.append(reinterpret_cast<const char*>(bring.bytes.data()), bring.bytes.size());
+  } else {
     told += own.error().message.substr(0, job::limits::kTextBytesMax);
-    descriptors = {};
+    all_told.descriptors = {};
   }
-  TRY_ASSIGN(auto all, group.exchange(step, {std::as_bytes(std::span(told)), descriptors}));
+  all_told.bytes = std::as_bytes(std::span(told));
+  TRY_ASSIGN(auto all, group.exchange(step, all_told));
   for (size_t pe = 0; pe < all.size(); ++pe) {
-    const std::vector<std::byte>& bytes = all[pe].bytes;
-    if (bytes.empty()) continue;
-    uint16_t code = 0;
-    if (bytes.size() < sizeof code)
+    std::vector<std::byte>& bytes = all[pe].bytes;
+    uint16_t theirs = 0;
+    if (bytes.size() < sizeof theirs)
       return Failure{Code::bad_message, fmt::format("PE {} told something else", pe)};
-    std::memcpy(&code, bytes.data(), sizeof code);
-    const auto* const text = reinterpret_cast<const char*>(bytes.data() + sizeof code);
+    std::memcpy(&theirs, bytes.data(), sizeof theirs);
+    bytes.erase(bytes.begin(), bytes.begin() + sizeof theirs);
+    if (theirs == 0) continue;
     return Failure{
-        static_cast<Code>(code != 0 ? code : static_cast<uint16_t>(Code::bad_message)),
-        fmt::format("PE {}: {}", pe, std::string_view(text, bytes.size() - sizeof code))};
+        static_cast<Code>(theirs),
+        fmt::format("PE {}: {}", pe,
+                    std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()))};
   }
   return all;
 }
@@ -113,26 +128,80 @@ Outcome<UniqueFd> make_own(gpu::SymmetricDevice& device, uint64_t bytes_of_all, 
   return window->allocate(offset, bytes);
 }
 
-// Those of the others of this node, beside it; a failure names the PE.
+// Those of the others of this node, beside it, but for those that are known to be apart; a failure
+// names the PE. Where this GPU has no access, `told` says so, and why.
 Outcome<void> map_others(gpu::Window& window, const Window& placed, const Group& group,
-                         const std::vector<job::Brought>& all) {
+                         const DeviceAccess& access, const std::vector<job::Brought>& all,
+                         AccessTold* told) {
   for (uint32_t pe = 0; pe < all.size(); ++pe) {
-    if (pe == group.me() || !group.is_near(pe)) continue;
-    if (all[pe].descriptors.size() != 1) {
-      return Failure{Code::bad_message,
-                     fmt::format("PE {} gave no descriptor of its GPU's memory", pe)};
+    if (!group.is_near(pe)) continue;
+    told->facts.tried |= uint64_t{1} << pe;
+    if (access.are_apart(group.me(), pe)) continue;
+    if (pe != group.me()) {
+      if (all[pe].descriptors.size() != 1) {
+        return Failure{Code::bad_message,
+                       fmt::format("PE {} gave no descriptor of its GPU's memory", pe)};
+      }
+      if (const auto mapped =
+              window.map(pe * placed.stride, placed.bytes, all[pe].descriptors[0].get());
+          !mapped) {
+        Failure why{mapped.error().status,
+                    fmt::format("the memory of PE {}: {}", pe, mapped.error().message)};
+        if (why.status.code() != Code::not_supported) return why;
+        if (told->why.empty()) told->why = why.message.substr(0, job::limits::kTextBytesMax);
+        continue;
+      }
     }
-    if (const auto mapped =
-            window.map(pe * placed.stride, placed.bytes, all[pe].descriptors[0].get());
-        !mapped) {
-      return Failure{mapped.error().status,
-                     fmt::format("the memory of PE {}: {}", pe, mapped.error().message)};
-    }
+    told->facts.mapped |= uint64_t{1} << pe;
   }
   return {};
 }
 
 }  // namespace
+
+// What making a heap once has come to: who has no access is known by then.
+struct DeviceHeap::Made {
+  std::unique_ptr<DeviceHeap> heap;
+  DeviceAccess access;
+  std::vector<AccessTold> told;
+};
+
+Outcome<DeviceHeap::Made> DeviceHeap::make_once(Group& group, gpu::SymmetricDevice& device,
+                                                const DeviceHeapOptions& options, uint64_t bytes,
+                                                const DeviceAccess& known) {
+  const bool has_ring = group.has_far() || known.has_any();
+  Window placed;
+  placed.bytes = align_up(first_place(has_ring) + bytes, limits::kGranule);
+  placed.stride = placed.bytes + limits::kAdoptedBytesMax;
+  std::unique_ptr<gpu::Window> window;
+  const Outcome<UniqueFd> own = make_own(device, placed.stride * group.size(),
+                                         group.me() * placed.stride, placed.bytes, window);
+  const int descriptor = own ? own->get() : -1;
+  TRY_ASSIGN(const auto all,
+             agree_on_step(group, "device memory", own ? Outcome<void>() : own.error(),
+                           {{}, {&descriptor, 1}}));
+  placed.peers = window->begin();
+  placed.own = placed.peers + group.me() * placed.stride;
+  AccessTold told;
+  told.facts.asks_hosts = options.spans_nodes ? 1 : 0;
+  Made made;
+  Outcome<void> ready = map_others(*window, placed, group, known, all, &told);
+  if (ready) {
+    made.heap.reset(new DeviceHeap(group, device, std::move(window), placed, known));
+    ready = made.heap->begin();
+  }
+  if (ready && has_ring) ready = made.heap->begin_far(options);
+  // Nobody's kernels write before all have mapped.
+  TRY_ASSIGN(const auto all_ready,
+             agree_on_step(group, "device mapped", ready, {encode(told), {}}));
+  for (size_t pe = 0; pe < all_ready.size(); ++pe) {
+    const auto theirs = decode_access(all_ready[pe].bytes);
+    if (!theirs) return Failure{Code::bad_message, fmt::format("PE {} told something else", pe)};
+    made.told.push_back(*theirs);
+  }
+  made.access = access_of(made.told);
+  return made;
+}
 
 Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::SymmetricDevice& device,
                                                       const DeviceHeapOptions& options) {
@@ -157,37 +226,48 @@ Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::Symmetr
     return Failure{Code::no_memory, fmt::format("a heap of {} bytes: one on a GPU has {} at most",
                                                 agreed.bytes, kHeapBytesMax)};
   }
-  Window placed;
-  placed.bytes = align_up(first_place(group) + agreed.bytes, limits::kGranule);
-  placed.stride = placed.bytes + limits::kAdoptedBytesMax;
-  std::unique_ptr<gpu::Window> window;
-  const Outcome<UniqueFd> own = make_own(device, placed.stride * group.size(),
-                                         group.me() * placed.stride, placed.bytes, window);
-  const int descriptor = own ? own->get() : -1;
-  TRY_ASSIGN(const auto all, agree_on_step(group, "device memory",
-                                           own ? Outcome<void>() : own.error(), {&descriptor, 1}));
-  placed.peers = window->begin();
-  placed.own = placed.peers + group.me() * placed.stride;
-  std::unique_ptr<DeviceHeap> heap;
-  Outcome<void> ready = map_others(*window, placed, group, all);
-  if (ready) {
-    heap.reset(new DeviceHeap(group, device, std::move(window), placed));
-    ready = heap->begin();
+  // Most often all GPUs of a node reach one another: others begin once more.
+  TRY_ASSIGN(Made made, make_once(group, device, options, agreed.bytes, {}));
+  if (made.access.has_any()) {
+    TRY_ASSIGN(made, make_apart(group, device, options, agreed.bytes, made));
   }
-  if (ready && group.has_far()) ready = heap->begin_far(options);
-  // Nobody's kernels write before all have mapped.
-  TRY_ASSIGN(const auto all_ready, agree_on_step(group, "device mapped", ready, {}));
-  if (heap->far_ != nullptr) TRY(heap->far_->start());
-  return heap;
+  if (made.heap->far_ != nullptr) TRY(made.heap->far_->start());
+  return std::move(made.heap);
+}
+
+// Once more, with what was found out. The first memory is gone everywhere before the second is
+// made.
+Outcome<DeviceHeap::Made> DeviceHeap::make_apart(Group& group, gpu::SymmetricDevice& device,
+                                                 const DeviceHeapOptions& options, uint64_t bytes,
+                                                 Made& first) {
+  TRY(check_access(first.access, first.told));
+  first.heap.reset();
+  TRY_ASSIGN(const auto gone, agree_on_step(group, "device memory given back", {}, {}));
+  TRY_ASSIGN(Made made, make_once(group, device, options, bytes, first.access));
+  if (made.access != first.access) {
+    return Failure{Code::not_supported,
+                   "which GPUs reach one another's memory has changed meanwhile; try again"};
+  }
+  if (group.me() == 0) {
+    log::warning(
+        "GPUs without access to each other's memory: {}; symmetric memory goes through "
+        "shared memory of the host there",
+        describe(first.access, first.told));
+  }
+  return made;
 }
 
 DeviceHeap::DeviceHeap(Group& group, gpu::SymmetricDevice& device,
-                       std::unique_ptr<gpu::Window> window, const Window& memory)
+                       std::unique_ptr<gpu::Window> window, const Window& memory,
+                       const DeviceAccess& access)
     : group_(group),
       device_(device),
       window_(std::move(window)),
       memory_(memory),
-      heap_(first_place(group), memory.bytes),
+      first_place_(first_place(group.has_far() || access.has_any())),
+      access_(access),
+      near_(near_pes(group, access)),
+      heap_(first_place_, memory.bytes),
       reach_(memory.bytes) {}
 
 DeviceHeap::~DeviceHeap() {
@@ -205,9 +285,7 @@ Outcome<void> DeviceHeap::begin() {
   state_.heap_bytes = memory_.bytes;
   state_.peers = reinterpret_cast<char*>(memory_.peers);
   state_.stride = memory_.stride;
-  for (uint32_t pe = 0; pe < group_.size(); ++pe) {
-    if (group_.is_near(pe)) state_.near_pes[pe / 64] |= uint64_t{1} << (pe % 64);
-  }
+  state_.near_pes[0] = near_;
   state_.teams = reinterpret_cast<SymmTeam*>(memory_.own + kTeamsAt);
   trouble_ = reinterpret_cast<uint32_t*>(words.data());
   group_.follow_trouble(trouble_);
@@ -230,12 +308,12 @@ Outcome<void> DeviceHeap::begin_far(const DeviceHeapOptions& options) {
   proxy.me = group_.me();
   proxy.pes = group_.size();
   for (uint32_t pe = 0; pe < group_.size(); ++pe) {
-    if (!group_.is_near(pe)) proxy.far.set(pe);
+    if (!is_near(pe)) proxy.far.set(pe);
   }
   proxy.heap = reinterpret_cast<uintptr_t>(memory_.own);
   proxy.heap_bytes = memory_.bytes;
   proxy.private_begin = kTeamsAt;
-  proxy.private_end = first_place(group_);
+  proxy.private_end = first_place_;
   proxy.trouble = trouble_;
   TRY_ASSIGN(far_, DeviceFar::make(group_, std::move(gpu), host, proxy));
   device::SymmFar view = far_->view();
@@ -243,6 +321,7 @@ Outcome<void> DeviceHeap::begin_far(const DeviceHeapOptions& options) {
   view.waiting = reinterpret_cast<uint32_t*>(memory_.own + kFarWaitingAt);
   view.scratch = reinterpret_cast<char*>(memory_.own + kFarScratchAt);
   view.scratch_bytes = kFarScratchBytes;
+  std::copy(far_teams_.begin(), far_teams_.end(), view.far_teams);
   state_.far = reinterpret_cast<device::SymmFar*>(memory_.own + kFarAt);
   Status told = device_.copy(state_.far, &view, sizeof view, device_.own_stream());
   if (told.ok()) told = device_.synchronize(device_.own_stream());
@@ -273,7 +352,26 @@ Status DeviceHeap::tell_of(const Team& team) {
   TRY(device_.fill_zeros(&control->grids[team.id()], sizeof(device::SymmGridControl),
                          device_.own_stream()));
   TRY(device_.copy(&state_.teams[team.id()], &facts, sizeof facts, device_.own_stream()));
+  TRY(tell_of_far(team));
   return device_.synchronize(device_.own_stream());
+}
+
+// Bytes of the host that change when this returns: the caller waits for the stream.
+Status DeviceHeap::tell_of_far(const Team& team) {
+  const uint64_t bit = uint64_t{1} << (team.id() % 64);
+  uint64_t& word = far_teams_[team.id() / 64];
+  word = has_far(team) ? word | bit : word & ~bit;
+  if (state_.far == nullptr) return {};
+  return device_.copy(state_.far->far_teams, far_teams_.data(), sizeof far_teams_,
+                      device_.own_stream());
+}
+
+PeSet DeviceHeap::sharing() const {
+  uint64_t node = 0;
+  for (uint32_t pe = 0; pe < group_.size(); ++pe) {
+    if (group_.is_near(pe)) node |= uint64_t{1} << pe;
+  }
+  return access_.sharing(node, group_.me());
 }
 
 Status DeviceHeap::forget(uint32_t team) {

@@ -12,10 +12,9 @@ uint64_t GroupMail::bytes_for(uint32_t pes) {
 Outcome<std::unique_ptr<GroupMail>> GroupMail::make(Group& group) {
   const auto place = group.heap().allocate(bytes_for(group.size()), alignof(Words));
   if (!place) {
-    return Failure{Code::no_memory,
-                   fmt::format("mail between GPUs of several nodes needs {} bytes of symmetric "
-                               "memory on hosts, more than is free",
-                               bytes_for(group.size()))};
+    return Failure{Code::no_memory, fmt::format("mail between far GPUs needs {} bytes of symmetric "
+                                                "memory on hosts, more than is free",
+                                                bytes_for(group.size()))};
   }
   return std::unique_ptr<GroupMail>(new GroupMail(group, *place));
 }

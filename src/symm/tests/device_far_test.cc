@@ -349,8 +349,9 @@ int reduced(int pes, int factor, uint64_t i) {
 }
 
 template <Scope kScope>
-void try_collectives(uint64_t seed, int pes, int node_pes, uint64_t count) {
-  FarNodes nodes(seed, {.pes = pes, .node_pes = node_pes});
+void try_collectives(uint64_t seed, const FarShape& shape, uint64_t count) {
+  FarNodes nodes(seed, shape);
+  const int pes = shape.pes;
   const uint64_t bytes = count * sizeof(int);
   const auto members = static_cast<uint64_t>(pes);
   const auto element = [](int pe, uint64_t i) { return static_cast<int>(i) * 3 + 1 + pe * 31; };
@@ -400,9 +401,21 @@ void try_collectives(uint64_t seed, int pes, int node_pes, uint64_t count) {
 
 TEST(SymmDeviceFar, collective_operations_give_near_and_far_members_the_same) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
-    try_collectives<Scope::thread>(seed, 2, 1, 3);
-    try_collectives<Scope::warp>(seed, 3, 2, 10);
-    try_collectives<Scope::block>(seed, 4, 2, 90);  // of which scratch memory holds a part
+    try_collectives<Scope::thread>(seed, {.pes = 2, .node_pes = 1}, 3);
+    try_collectives<Scope::warp>(seed, {.pes = 3, .node_pes = 2}, 10);
+    try_collectives<Scope::block>(seed, {.pes = 4, .node_pes = 2},
+                                  90);  // of which scratch memory holds a part
+  }
+}
+
+// One is near to two that are far to each other, as on GPUs of a node without access: all go the
+// same way.
+TEST(SymmDeviceFar, collective_operations_agree_where_one_is_near_to_all) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const FarShape ends = {.pes = 3, .near = {0b011, 0b111, 0b110}};
+    try_collectives<Scope::thread>(seed, ends, 3);
+    try_collectives<Scope::warp>(seed, ends, 40);
+    try_collectives<Scope::block>(seed, {.pes = 4, .near = {0b0011, 0b1011, 0b1100, 0b1110}}, 90);
   }
 }
 

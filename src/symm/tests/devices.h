@@ -9,7 +9,9 @@
 
 namespace penstock::symm::test {
 
+// PEs are dealt out over so many, unless they say which they want.
 constexpr uint32_t kSimulatedGpus = 2;
+constexpr uint32_t kSimulatedGpusMost = 3;
 constexpr uint64_t kDeviceHeapBytes = uint64_t{64} << 20;
 
 inline uint32_t gpu_count(const Pe& pe) {

@@ -190,6 +190,7 @@ std::unique_ptr<FarGpu> begin_far(const Pe& pe) {
   gpu->far.waiting = gpu->waiting.data();
   gpu->far.scratch = state.heap + FarGpu::kScratchAt;
   gpu->far.scratch_bytes = 4096;
+  gpu->far.far_teams[0] = 1;
   state.far = &gpu->far;
   CHECK(pe.group.barrier(pe.group.world()).ok());
   CHECK(gpu->proxy->start());

@@ -1,6 +1,7 @@
 #include "far_nodes.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace penstock::symm {
@@ -203,8 +204,7 @@ FarNodes::FarNodes(uint64_t seed, const FarShape& shape)
     options.me = node->pe;
     options.pes = static_cast<uint32_t>(shape.pes);
     for (int other = 0; other < shape.pes; ++other) {
-      if (other / shape.node_pes != pe / shape.node_pes)
-        options.far.set(static_cast<size_t>(other));
+      if ((near(pe) >> other & 1) == 0) options.far.set(static_cast<size_t>(other));
     }
     options.heap = reinterpret_cast<uintptr_t>(gpus_.state(pe).heap);
     options.heap_bytes = SimulatedGpus::kHeapBytes;
@@ -215,12 +215,12 @@ FarNodes::FarNodes(uint64_t seed, const FarShape& shape)
     node->proxy = std::make_unique<DeviceProxy>(options, *node->queue, *node->device, *node->mail);
     nodes_.push_back(std::move(node));
   }
-  for (int first = 0; first < shape.pes; first += shape.node_pes) {
-    uint64_t pes = 0;
-    for (int pe = first; pe < std::min(first + shape.node_pes, shape.pes); ++pe)
-      pes |= uint64_t{1} << pe;
-    gpus_.make_node(pes, [&](int pe) { return &nodes_[static_cast<size_t>(pe)]->far; });
+  bool is_far = false;
+  for (int pe = 0; pe < shape.pes; ++pe) {
+    is_far = is_far || std::popcount(near(pe)) != shape.pes;
+    gpus_.make_near(pe, near(pe), &nodes_[static_cast<size_t>(pe)]->far);
   }
+  make_team_far(0, is_far);
   gpus_.let_host_run([this] {
     turn(*nodes_[random_() % nodes_.size()]);
     turn(*nodes_[random_() % nodes_.size()]);
@@ -228,6 +228,23 @@ FarNodes::FarNodes(uint64_t seed, const FarShape& shape)
 }
 
 FarNodes::~FarNodes() = default;
+
+uint64_t FarNodes::near(int pe) const {
+  if (!shape_.near.empty()) return shape_.near[static_cast<size_t>(pe)];
+  const int first = pe / shape_.node_pes * shape_.node_pes;
+  uint64_t near = 0;
+  for (int other = first; other < std::min(first + shape_.node_pes, shape_.pes); ++other)
+    near |= uint64_t{1} << other;
+  return near;
+}
+
+void FarNodes::make_team_far(int team, bool is_far) {
+  for (const auto& node : nodes_) {
+    uint64_t& word = node->far.far_teams[team / 64];
+    const uint64_t bit = uint64_t{1} << (team % 64);
+    word = is_far ? word | bit : word & ~bit;
+  }
+}
 
 void FarNodes::turn(Node& node) {
   ASSERT(node.proxy->turn().has_value());

@@ -11,7 +11,8 @@ namespace penstock::symm {
 
 struct FarShape {
   int pes = 4;
-  int node_pes = 2;  // PEs of each node, one behind the other
+  int node_pes = 2;                 // PEs of each node, one behind the other
+  std::vector<uint64_t> near = {};  // by PE, those near to it, bit by bit; empty: those of its node
   uint32_t lanes = 8;
   uint32_t entries = 128;  // of each ring
   uint64_t lane_bytes = 256 * 1024;
@@ -62,6 +63,8 @@ class FarNodes {
   bool run(const std::function<void(int pe)>& kernel);
   bool run(const std::vector<int>& pes, const std::function<void(int pe)>& kernel);
   void settle();
+  // As the host finds it of a team: any two are far to each other. Of the world it is known.
+  void make_team_far(int team, bool is_far);
 
   DeviceProxy& proxy(int pe);
   // The ring's host memory.
@@ -73,6 +76,7 @@ class FarNodes {
   struct Node;
   class Device;
   void turn(Node& node);
+  uint64_t near(int pe) const;
 
   std::mt19937_64 random_;
   const FarShape shape_;

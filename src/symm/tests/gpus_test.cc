@@ -1,5 +1,5 @@
-// Scenarios on GPUs (device_scenarios.cc, device_fault_scenarios.cc) in real processes, on
-// simulated ones: two of them, whatever the number of PEs.
+// Scenarios on GPUs (device_scenarios.cc, device_fault_scenarios.cc, device_apart_scenarios.cc) in
+// real processes, on simulated ones: two of them, whatever the number of PEs, or one for each.
 #include <algorithm>
 #include <csignal>
 #include <gtest/gtest.h>
@@ -67,6 +67,17 @@ std::vector<GpuCase> gpu_cases() {
     for (const char* scenario : {"device_in_barrier", "device_in_wait", "device_in_host_barrier"})
       all.push_back({scenario, pes, kKilled});
   }
+  // GPUs that do not reach one another, through rings, proxies and mail in shared memory.
+  for (const uint32_t pes : {2, 3}) {
+    all.push_back({"device_all_apart", pes});
+    all.push_back({"device_apart_killed", pes, kKilled});
+    all.push_back({"device_apart_joining", pes, kKilled});
+  }
+  for (const char* scenario :
+       {"device_last_apart", "device_ends_apart", "device_teams_apart", "device_apart_refused"})
+    all.push_back({scenario, 3});
+  // The ends on one node, the one between them on another.
+  all.push_back({"device_ends_apart", 3, 0, "0,1,0"});
   // Through rings, proxies and mail.
   all.push_back({"device_nodes_refused", 2, 0, "2"});
   all.push_back({"device_streams", 2, 0, "2"});
@@ -78,7 +89,8 @@ std::vector<GpuCase> gpu_cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpusTest, testing::ValuesIn(gpu_cases()), [](const auto& one) {
-  const std::string nodes = one.param.nodes.empty() ? "" : "_on_" + one.param.nodes;
+  std::string nodes = one.param.nodes.empty() ? "" : "_on_" + one.param.nodes;
+  std::replace(nodes.begin(), nodes.end(), ',', '_');
   return one.param.scenario + "_of_" + std::to_string(one.param.pes) + nodes;
 });
 

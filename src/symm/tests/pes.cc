@@ -8,9 +8,9 @@ namespace penstock::symm::test {
 namespace {
 
 Scenario find(const char* name) {
-  for (const Named* all :
-       {kMemoryScenarios, kCollectiveScenarios, kTeamScenarios, kEndScenarios, kDeviceScenarios,
-        kDeviceFaultScenarios, kDeviceFarScenarios, kFarScenarios, kFarKernelScenarios}) {
+  for (const Named* all : {kMemoryScenarios, kCollectiveScenarios, kTeamScenarios, kEndScenarios,
+                           kDeviceScenarios, kDeviceFaultScenarios, kDeviceApartScenarios,
+                           kDeviceFarScenarios, kFarScenarios, kFarKernelScenarios}) {
     for (const Named* one = all; one->name != nullptr; ++one) {
       if (std::strcmp(one->name, name) == 0) return one->run;
     }
@@ -38,7 +38,7 @@ int run(const char* name, bool simulated) {
   }
   std::optional<penstock::test::SimulatedDevices> gpus;
   if (simulated) {
-    gpus.emplace(penstock::test::SimulatedDeviceOptions{.devices = kSimulatedGpus});
+    gpus.emplace(penstock::test::SimulatedDeviceOptions{.devices = kSimulatedGpusMost});
     gpu::replace_symmetric_devices(&*gpus);
   }
   scenario({**member, **group, simulated ? &*gpus : nullptr});

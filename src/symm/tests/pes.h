@@ -54,6 +54,7 @@ extern const Named kEndScenarios[];
 extern const Named kDeviceScenarios[];
 extern const Named kDeviceFaultScenarios[];
 extern const Named kDeviceFarScenarios[];
+extern const Named kDeviceApartScenarios[];
 extern const Named kFarScenarios[];
 extern const Named kFarKernelScenarios[];
 

@@ -198,12 +198,9 @@ int SimulatedGpus::stray_accesses() const {
   return strays_;
 }
 
-void SimulatedGpus::make_node(uint64_t pes, const std::function<device::SymmFar*(int pe)>& far) {
-  for (int pe = 0; pe < shape_.pes; ++pe) {
-    if ((pes >> pe & 1) == 0) continue;
-    gpus_[static_cast<size_t>(pe)]->state.near_pes[0] = pes;
-    gpus_[static_cast<size_t>(pe)]->state.far = far(pe);
-  }
+void SimulatedGpus::make_near(int pe, uint64_t pes, device::SymmFar* far) {
+  gpus_[static_cast<size_t>(pe)]->state.near_pes[0] = pes;
+  gpus_[static_cast<size_t>(pe)]->state.far = far;
 }
 void SimulatedGpus::let_host_run(std::function<void()> turn) {
   host_turn_ = std::move(turn);

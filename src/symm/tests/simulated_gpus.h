@@ -58,9 +58,9 @@ class SimulatedGpus {
   void set_trouble();
   const device::SymmReport& report(int pe) const;
 
-  // PEs of this node, bit by bit, as each of them reaches the others; what reaches for the memory
-  // of others is counted as stray. `far`: how it asks for that.
-  void make_node(uint64_t pes, const std::function<device::SymmFar*(int pe)>& far);
+  // PEs that this one reaches, bit by bit; what reaches for the memory of others is counted as
+  // stray. `far`: how it asks for that.
+  void make_near(int pe, uint64_t pes, device::SymmFar* far);
   // Runs now and then while kernels do, as the host would; also when all lanes wait.
   void let_host_run(std::function<void()> turn);
   // Memory beside the heaps that copy engines reach, and kernels of all PEs.

@@ -5,6 +5,7 @@
 #include "penstock/symm/active_set.h"
 #include "penstock/symm/atomics.h"
 #include "penstock/symm/collectives.h"
+#include "penstock/symm/device_access.h"
 #include "penstock/symm/device_collectives.h"
 #include "penstock/symm/device_heap.h"
 #include "penstock/symm/device_streams.h"

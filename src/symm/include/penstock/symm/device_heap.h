@@ -3,6 +3,7 @@
 
 #include "penstock_device/symm/state.h"
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "penstock/gpu.h"
+#include "penstock/symm/device_access.h"
 #include "penstock/symm/group.h"
 
 namespace penstock::symm {
@@ -18,8 +20,9 @@ namespace penstock::symm {
 struct DeviceHeapOptions {
   uint64_t bytes = 0;  // of each PE; 0: a quarter of the device's memory. Taken at once, as the
                        // driver gives none as it is touched.
-  // Whether PEs may be on several nodes. Simulated GPUs do that; on real ones it has failed so far
-  // (PLAN.md), so whoever wants to try it says so.
+  // Whether PEs may be on several nodes, and on GPUs of one node that have no access to each other:
+  // what hosts have to carry. Simulated GPUs do that; on real ones it has failed so far (PLAN.md),
+  // so whoever wants to try it says so. The same on all PEs.
   bool spans_nodes = false;
   // Where they are: streams of the device for them.
   std::function<Outcome<std::unique_ptr<gpu::SymmetricDevice>>(engine::DeviceId device)>
@@ -34,9 +37,9 @@ class DeviceFar;
 class DeviceHeap {
  public:
   // Together with all of the group, each with a device of its choice; several may share one.
-  // PEs of other nodes are reached by kernels, not by addresses (decision 0077).
-  // not_supported: a device does not reach another one's memory on this node; or PEs are on several
-  // nodes, which was not asked for.
+  // PEs of other nodes, and those of this one whose device and this one's do not reach each other's
+  // memory, are reached by kernels, not by addresses (decisions 0077 and 0078). not_supported:
+  // there are some, which was not asked for.
   static Outcome<std::unique_ptr<DeviceHeap>> make(Group& group, gpu::SymmetricDevice& device,
                                                    const DeviceHeapOptions& options);
   ~DeviceHeap();
@@ -49,20 +52,30 @@ class DeviceHeap {
   std::byte* address(uint64_t offset) const { return memory_.own + offset; }
   uint64_t offset(const void* address) const { return memory_.offset_of(address); }
 
+  // Whether loads and stores of this PE's device reach that of the PE, and the other way round. Not
+  // all PEs of a node need be near to each other, and one may be near to two that are not.
+  bool is_near(uint32_t pe) const { return pe < group_.size() && (near_ >> pe & 1) != 0; }
+  // Whether any two of the team are not near to each other. All of it find the same.
+  bool has_far(const Team& team) const {
+    return team.nodes() != nullptr || access_.has_any_in(team.set());
+  }
+  // Which GPUs have no access to each other, and the PEs that this one shares memory with, as a
+  // team (DeviceAccess::sharing()). The first is the same on all PEs.
+  const DeviceAccess& access() const { return access_; }
+  PeSet sharing() const;
+
   // As Group::at(), in device memory: an address for kernels and copies, not for the host's loads
-  // and stores. Null also where the PE is on another node.
+  // and stores. Null also where the PE is not near.
   std::byte* at(const void* symmetric, uint64_t bytes, uint32_t pe) const {
     const uint64_t offset = memory_.offset_of(symmetric);
     const uint64_t reach = reach_.load(std::memory_order_relaxed);
     const bool is_held = offset < reach && bytes <= reach - offset;
-    return pe < group_.size() && is_held && group_.is_near(pe) ? memory_.at(symmetric, pe)
-                                                               : nullptr;
+    return is_held && is_near(pe) ? memory_.at(symmetric, pe) : nullptr;
   }
 
   // Whether it is symmetric, and the PE's instance is reached by kernels only.
   bool is_far(const void* symmetric, uint64_t bytes, uint32_t pe) const {
-    return pe < group_.size() && !group_.is_near(pe) &&
-           at(symmetric, bytes, group_.me()) != nullptr;
+    return pe < group_.size() && !is_near(pe) && at(symmetric, bytes, group_.me()) != nullptr;
   }
 
   // Memory that each PE's program has made itself (gpu::Window::adopt) becomes symmetric: the
@@ -74,6 +87,7 @@ class DeviceHeap {
   // invalid_argument: nothing of that length was adopted there.
   Status disown(const void* symmetric, uint64_t bytes);
 
+  // Whether any two of the group are not near to each other.
   bool has_far() const { return far_ != nullptr; }
   // What kernels are to know.
   const device::SymmState& state() const { return state_; }
@@ -84,10 +98,17 @@ class DeviceHeap {
   Status forget(uint32_t team);
 
  private:
+  struct Made;
+  static Outcome<Made> make_once(Group& group, gpu::SymmetricDevice& device,
+                                 const DeviceHeapOptions& options, uint64_t bytes,
+                                 const DeviceAccess& known);
+  static Outcome<Made> make_apart(Group& group, gpu::SymmetricDevice& device,
+                                  const DeviceHeapOptions& options, uint64_t bytes, Made& first);
   DeviceHeap(Group& group, gpu::SymmetricDevice& device, std::unique_ptr<gpu::Window> window,
-             const Window& memory);
+             const Window& memory, const DeviceAccess& access);
   Outcome<void> begin();
   Outcome<void> begin_far(const DeviceHeapOptions& options);
+  Status tell_of_far(const Team& team);
   uint64_t place_for(uint64_t bytes) const;
   Outcome<void> adopt_at(uint64_t place, const void* memory, uint64_t bytes,
                          std::vector<bool>& is_mapped);
@@ -103,6 +124,10 @@ class DeviceHeap {
   gpu::SymmetricDevice& device_;
   const std::unique_ptr<gpu::Window> window_;
   const Window memory_;
+  const uint64_t first_place_;
+  const DeviceAccess access_;
+  const uint64_t near_;                                           // PEs, bit by bit
+  std::array<uint64_t, device::kSymmTeamsMax / 64> far_teams_{};  // as kernels have it
   Heap heap_;
   std::map<uint64_t, uint64_t> adopted_;  // length by offset; of the thread that makes these calls
   std::atomic<uint64_t> reach_;           // offsets below it are symmetric

@@ -199,7 +199,7 @@ struct FarControl {
   uint64_t quiet[kFarPesMax];              // by PE: as FarHeader::completed, as far as is known
 };
 
-// A kernel's view, in the GPU's memory: not changed while kernels run.
+// A kernel's view, in the GPU's memory: not changed while kernels of the team run.
 struct SymmFar {
   uint32_t version;
   uint32_t entries_log2;
@@ -212,7 +212,10 @@ struct SymmFar {
   FarChanges* changes;
   char* scratch;           // of the GPU, for reductions with far members
   uint64_t scratch_bytes;  // for each team
-  void* reserved[7];
+  // Teams by bit, of which two members are not near to each other: what all of a team must find
+  // alike is found here. Written when a team is made.
+  uint64_t far_teams[kSymmTeamsMax / 64];
+  void* reserved[5];
 };
 static_assert(sizeof(SymmFar) == 128, "read by kernels of other builds");
 

@@ -305,13 +305,9 @@ PENSTOCK_DEVICE bool reduce_held(const SymmState& state, int team, const Members
 
 // ---- with members that are not near: each fetches a piece of all sources and combines it ----
 
-PENSTOCK_DEVICE_CALL bool has_far(const SymmState& state, int team) {
-  const Members members = members_of(state, team);
-  PENSTOCK_NOT_UNROLLED
-  for (int i = 0; i < members.size; ++i) {
-    if (!is_near(state, members.pe(i))) return true;
-  }
-  return false;
+// Also where all members are near to this one, but two others are not: all go the same way.
+PENSTOCK_DEVICE bool has_far(const SymmState& state, int team) {
+  return state.far != nullptr && (state.far->far_teams[team / 64] >> (team % 64) & 1) != 0;
 }
 
 // One such reduction, in the stack's memory as a FarCall is (far.h). Of each thread.
@@ -430,8 +426,7 @@ PENSTOCK_DEVICE bool reduce(const SymmState& state, int team, T* dest, const T* 
   const Members members = members_of(state, team);
   if (!can_sync(members)) return false;
   Company<kScope>::meet();  // source is written
-  if (state.far != nullptr && has_far(state, team))
-    return reduce_with_far<kScope, Op, T>(state, team, dest, source, count);
+  if (has_far(state, team)) return reduce_with_far<kScope, Op, T>(state, team, dest, source, count);
   const uint64_t bytes = count * sizeof(T);
   if (bytes <= kScratchBytes) {
     return reduce_small<kScope, Op>(state, team, members, dest, source, count);
@@ -457,7 +452,7 @@ PENSTOCK_DEVICE bool reducescatter(const SymmState& state, int team, T* dest, co
                                    uint64_t count) {
   const Members members = members_of(state, team);
   if (!can_sync(members)) return false;
-  if (state.far != nullptr && has_far(state, team))
+  if (has_far(state, team))
     return reducescatter_with_far<kScope, Op, T>(state, team, dest, source, count);
   if (!sync<kScope>(state, team)) return false;
   reducescatter_part<kScope, Op>(state, members, dest, source, count, {0, 1});

@@ -52,6 +52,7 @@ Outcome<std::unique_ptr<OnDevice>> make_device(symm::Group& group, const Environ
   TRY_ASSIGN(made->streams, symm::DeviceStreams::make(*made->heap));
   TRY_ASSIGN(made->words, symm::DeviceWords::make(*made->heap));
   made->team_streams = std::make_unique<TeamStreams>(id);
+  TRY(find_sharing(group, *made->heap));
   TRY(tell_teams(*made));
   return made;
 }

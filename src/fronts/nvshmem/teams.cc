@@ -57,6 +57,19 @@ Outcome<void> tell_teams(OnDevice& device) {
   for (const symm::Team* const team : teams) {
     if (team != nullptr) TRY(tell_of(device, *team));
   }
+  const symm::Team& shared = *teams[NVSHMEM_TEAM_SHARED];
+  if (shared.id() == NVSHMEM_TEAM_SHARED) return {};
+  // Kernels find it by NVSHMEM's number.
+  const symm::Team known(NVSHMEM_TEAM_SHARED, shared.set(), shared.index());
+  if (const Status told = device.heap->tell_of(known); !told.ok())
+    return Failure{told, "the GPU cannot be told of the PEs that share memory"};
+  return {};
+}
+
+Outcome<void> find_sharing(symm::Group& group, const symm::DeviceHeap& heap) {
+  if (!heap.access().has_any()) return {};
+  TRY_ASSIGN(teams[NVSHMEM_TEAM_SHARED], group.split(group.world(), heap.sharing()));
+  ASSERT(teams[NVSHMEM_TEAM_SHARED] != nullptr);
   return {};
 }
 

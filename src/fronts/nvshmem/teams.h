@@ -12,7 +12,9 @@ struct OnDevice;  // process.h
 // Makes those that NVSHMEM has from the beginning. Together with all PEs.
 Status make_first_teams(symm::Group& group);
 void forget_teams();
-// Tells kernels of those, once there is a heap in the GPU.
+// Once there is a heap in the GPU: which PEs share memory is known then. Together with all PEs.
+Outcome<void> find_sharing(symm::Group& group, const symm::DeviceHeap& heap);
+// Tells kernels of those.
 Outcome<void> tell_teams(OnDevice& device);
 
 // Null: there is none of that number here.

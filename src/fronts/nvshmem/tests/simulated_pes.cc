@@ -317,6 +317,58 @@ void gpus_are_apart() {
   (void)allocate<int>(1);
 }
 
+// The same where the hosts are asked (PENSTOCK_GPUS_OF_NODES): the last PE's GPU and the others' do
+// not reach one another.
+void gpus_are_apart_and_hosts_carry() {
+  const Pe pe = begin();
+  CHECK(nvshmem_team_n_pes(NVSHMEM_TEAM_SHARED) == pe.pes);  // nothing is known yet
+  const int last = pe.pes - 1;
+  gpus().set_current(engine::DeviceId(pe.me == last ? 1 : 0));
+  if (pe.me == last) gpus().set_faults({.unreachable = 1});
+  auto* const words = allocate<long>(1000);
+  auto* const own = allocate<long>(1000);
+  const bool is_last = pe.me == last;
+  for (int other = 0; other < pe.pes; ++other)
+    CHECK((nvshmem_ptr(words, other) != nullptr) == (is_last == (other == last)));
+  CHECK(nvshmem_team_n_pes(NVSHMEM_TEAM_SHARED) == (is_last ? 1 : last));
+  CHECK(nvshmem_team_my_pe(NVSHMEM_TEAM_SHARED) == (is_last ? 0 : pe.me));
+  CHECK(nvshmem_team_translate_pe(NVSHMEM_TEAM_WORLD, last, NVSHMEM_TEAM_SHARED) ==
+        (is_last ? 0 : -1));
+  CHECK(nvshmem_team_n_pes(NVSHMEMX_TEAM_NODE) == pe.pes);
+  // As kernels find it.
+  device::SymmTeam shared{};
+  OnDevice& on = on_device("test");
+  CHECK(
+      on.device->copy(&shared, on.heap->state().teams + NVSHMEM_TEAM_SHARED, sizeof shared, nullptr)
+          .ok());
+  CHECK(on.device->synchronize(nullptr).ok());
+  CHECK(shared.size == (is_last ? 1 : last) && shared.index == (is_last ? 0 : pe.me));
+
+  std::vector<long> mine(1000);
+  for (size_t i = 0; i < mine.size(); ++i) mine[i] = pe.me * 10'000 + static_cast<long>(i);
+  nvshmem_long_put(own, mine.data(), mine.size(), pe.me);
+  nvshmem_long_put(words, own, 1000, pe.right());
+  nvshmem_barrier_all();
+  std::vector<long> seen(1000);
+  nvshmem_long_get(seen.data(), words, seen.size(), pe.me);
+  for (size_t i = 0; i < seen.size(); ++i)
+    CHECK(seen[i] == pe.left() * 10'000 + static_cast<long>(i));
+  nvshmem_barrier_all();
+  for (int i = 0; i < 20; ++i) {
+    nvshmem_long_atomic_inc(words, pe.right());
+    nvshmemx_long_put_on_stream(words + 1, own + i, 1, pe.right(), nullptr);
+    nvshmemx_barrier_all_on_stream(nullptr);
+    nvshmemx_barrier_on_stream(NVSHMEM_TEAM_SHARED, nullptr);
+    CHECK(nvshmem_team_sync(NVSHMEM_TEAM_SHARED) == 0);
+  }
+  CHECK(on.device->synchronize(nullptr).ok());
+  nvshmem_barrier_all();
+  CHECK(nvshmem_long_g(words, pe.right()) == pe.me * 10'000 + 20);
+  CHECK(nvshmem_long_g(words + 1, pe.right()) == pe.me * 10'000 + 19);
+  nvshmem_barrier_all();
+  nvshmem_finalize();
+}
+
 // A kernel of the program names what is not there: one of this library's plays it.
 void kernel_refuses(int to, bool in_heap) {
   const Pe pe = begin();
@@ -375,6 +427,7 @@ constexpr Named kAll[] = {
     {"lost", gpu_is_lost},
     {"no_memory", no_gpu_memory},
     {"apart", gpus_are_apart},
+    {"carried", gpus_are_apart_and_hosts_carry},
     {"kernel_no_pe", kernel_names_no_pe},
     {"kernel_wrong_address", kernel_uses_a_wrong_address},
 };

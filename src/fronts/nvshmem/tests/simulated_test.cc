@@ -22,6 +22,7 @@ struct Story {
   std::vector<uint32_t> pes;
   int code = 0;
   std::string said = {};  // part of what stands on standard error
+  std::vector<std::pair<std::string, std::string>> environment = {};
   friend void PrintTo(const Story& one, std::ostream* out) { *out << one.name; }
 };
 
@@ -54,6 +55,8 @@ TEST_P(ProgramTest, ends_as_it_must) {
     options.size = pes;
     options.command = {SIMULATED_PES, story.name};
     options.environment = {{"NVSHMEM_SYMMETRIC_SIZE", "8M"}};
+    options.environment.insert(options.environment.end(), story.environment.begin(),
+                               story.environment.end());
     options.signals = false;
     options.errors = errors.get();
     const auto code = job::launch(options);
@@ -100,6 +103,11 @@ const Story kStories[] = {
     {"lost", {1, 2}, kMistake, "PE 0: nvshmem_int_p: the GPU does no more for this process"},
     {"no_memory", {1, 3}, kMistake, ": GPU 0: allocate "},
     {"apart", {2, 3}, kMistake, "PE 1: the memory of PE 0: GPU 1: "},
+    {"carried",
+     {2, 3},
+     0,
+     "GPUs without access to each other's memory: PE 0 and PE ",
+     {{"PENSTOCK_GPUS_OF_NODES", "1"}}},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, ProgramTest, testing::ValuesIn(kStories),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <set>
 
 #include "penstock/bench.h"
@@ -108,6 +109,13 @@ struct PairOfGpus {
   GpuLink link;
 };
 
+// Where one GPU does not reach the other's memory.
+constexpr const char* kByHosts = "through shared memory of the host";
+
+std::string no_access(const PeFacts& from, const PeFacts& to) {
+  return fmt::format("the driver gives GPU {} no access to the memory of GPU {}", from.gpu, to.gpu);
+}
+
 const char* way_of(GpuLink link) {
   switch (link) {
     case GpuLink::same:
@@ -132,35 +140,52 @@ std::string note_of(const std::vector<PeFacts>& pes, const PairOfGpus& pair) {
   return "";
 }
 
+Outcome<std::optional<double>> gpu_rate(uint64_t bytes, double seconds,
+                                        const std::function<Outcome<double>(uint64_t)>& run) {
+  TRY_ASSIGN(const double took, median_kernel(seconds, run));
+  return std::optional<double>(static_cast<double>(bytes) / took);
+}
+
+// By kernels; where their GPUs do not reach each other they ask the hosts.
+Outcome<SymmWay> kernels_way(SymmGpus& gpus, const std::vector<PeFacts>& pes,
+                             const PairOfGpus& pair, double each) {
+  SymmWay way{pair.pes.from,     pair.pes.to, "GPU", way_of(pair.link), {}, {}, {}, {}, {},
+              note_of(pes, pair)};
+  if (!gpus.is_near(pair.to)) {
+    way.way = kByHosts;
+    way.note = no_access(pes[pair.pes.from], pes[pair.pes.to]);
+  }
+  const uint64_t bytes = gpus.bytes();
+  const SymmGpus::Copy large{bytes, pair.to, gpus.multiprocessors()};
+  TRY_ASSIGN(way.put_bytes_per_second,
+             gpu_rate(bytes, each, [&](uint64_t rounds) { return gpus.puts(large, rounds); }));
+  TRY_ASSIGN(way.get_bytes_per_second,
+             gpu_rate(bytes, each, [&](uint64_t rounds) { return gpus.gets(large, rounds); }));
+  TRY_ASSIGN(way.put_seconds, median_kernel(each, [&](uint64_t rounds) {
+               return gpus.words(WordCall::put_quiet, pair.to, rounds);
+             }));
+  TRY_ASSIGN(way.get_seconds, median_kernel(each, [&](uint64_t rounds) {
+               return gpus.words(WordCall::get, pair.to, rounds);
+             }));
+  return way;
+}
+
 Outcome<std::vector<SymmWay>> gpu_ways(SymmGpus& gpus, const std::vector<PeFacts>& pes,
                                        const PairOfGpus& pair, double seconds) {
   const double each = seconds / 6;
-  const uint64_t bytes = gpus.bytes();
-  SymmWay stores{pair.pes.from,     pair.pes.to, "GPU", way_of(pair.link), {}, {}, {}, {}, {},
-                 note_of(pes, pair)};
-  SymmWay engine = stores;
-  engine.way = "copy engine";
-  engine.note.clear();
-  const SymmGpus::Copy large{bytes, pair.to, gpus.multiprocessors()};
-  const auto rate = [&](auto&& run) -> Outcome<std::optional<double>> {
-    TRY_ASSIGN(const double took, median_kernel(each, run));
-    return std::optional<double>(static_cast<double>(bytes) / took);
-  };
-  TRY_ASSIGN(stores.put_bytes_per_second,
-             rate([&](uint64_t rounds) { return gpus.puts(large, rounds); }));
-  TRY_ASSIGN(stores.get_bytes_per_second,
-             rate([&](uint64_t rounds) { return gpus.gets(large, rounds); }));
-  TRY_ASSIGN(engine.put_bytes_per_second,
-             rate([&](uint64_t rounds) { return gpus.engine_puts(large, rounds); }));
-  TRY_ASSIGN(engine.get_bytes_per_second,
-             rate([&](uint64_t rounds) { return gpus.engine_gets(large, rounds); }));
-  TRY_ASSIGN(stores.put_seconds, median_kernel(each, [&](uint64_t rounds) {
-               return gpus.words(WordCall::put_quiet, pair.to, rounds);
+  TRY_ASSIGN(SymmWay kernels, kernels_way(gpus, pes, pair, each));
+  std::vector<SymmWay> ways{std::move(kernels)};
+  if (!gpus.is_near(pair.to)) return ways;
+  SymmWay engine{pair.pes.from, pair.pes.to, "GPU", "copy engine", {}, {}, {}, {}, {}, ""};
+  const SymmGpus::Copy large{gpus.bytes(), pair.to, 1};
+  TRY_ASSIGN(engine.put_bytes_per_second, gpu_rate(large.bytes, each, [&](uint64_t rounds) {
+               return gpus.engine_puts(large, rounds);
              }));
-  TRY_ASSIGN(stores.get_seconds, median_kernel(each, [&](uint64_t rounds) {
-               return gpus.words(WordCall::get, pair.to, rounds);
+  TRY_ASSIGN(engine.get_bytes_per_second, gpu_rate(large.bytes, each, [&](uint64_t rounds) {
+               return gpus.engine_gets(large, rounds);
              }));
-  return std::vector<SymmWay>{stores, engine};
+  ways.push_back(std::move(engine));
+  return ways;
 }
 
 // ---- all together ----
@@ -232,9 +257,9 @@ Outcome<void> Check::begin_gpus() {
   for (const uint32_t rank : of_node_) here.push_back(pes_[rank]);
   std::set<std::string> uuids;
   for (const PeFacts& pe : here) is_sharing_ = !uuids.insert(pe.gpu_uuid).second || is_sharing_;
-  report_.gpus = why_no_gpus(here);
+  report_.gpus = why_no_gpus(here, hosts_are_asked());
   if (!report_.gpus.empty()) return {};
-  auto made = SymmGpus::make(member_, pes_[me()], kGpuBytes);
+  auto made = SymmGpus::make(member_, pes_[me()], kGpuBytes, hosts_are_asked());
   if (made) {
     gpus_ = std::move(*made);
   } else if (made.error().status == Code::peer_gone || made.error().status == Code::closed) {
@@ -287,8 +312,7 @@ void Check::add_refused(const SymmPair& pair, std::vector<SymmWay>* ways) const 
   way.from = pair.from;
   way.to = pair.to;
   way.memory = "GPU";
-  way.note =
-      fmt::format("the driver gives GPU {} no access to the memory of GPU {}", from.gpu, to.gpu);
+  way.note = fmt::format("{}; PENSTOCK_GPUS_OF_NODES=1 tries it {}", no_access(from, to), kByHosts);
   ways->push_back(std::move(way));
 }
 

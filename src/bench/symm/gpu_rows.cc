@@ -198,10 +198,10 @@ Outcome<void> gpu_rows(const SymmBench& bench) {
     uuids.insert(of_node.back().gpu_uuid);
   }
   const bool is_first_node = bench.member.place().node == bench.member.node_of(0);
-  std::string lack = of_node.size() < 2 ? "PE 0 is alone on its node" : why_no_gpus(of_node);
+  std::string lack = of_node.size() < 2 ? "PE 0 is alone on its node" : why_no_gpus(of_node, false);
   std::unique_ptr<SymmGpus> gpus;
   if (is_first_node && lack.empty()) {
-    auto made = SymmGpus::make(bench.member, bench.pes[bench.me()], bytes_that_fit(of_node));
+    auto made = SymmGpus::make(bench.member, bench.pes[bench.me()], bytes_that_fit(of_node), false);
     if (made) gpus = std::move(*made);
     if (!made) lack = made.error().message;
   }

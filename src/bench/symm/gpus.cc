@@ -3,6 +3,8 @@
 #include "image.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 namespace penstock::bench {
 namespace {
@@ -17,6 +19,9 @@ constexpr std::array<const char*, 6> kKernels = {
 constexpr uint64_t kSumAt = 16;
 constexpr uint64_t kSignalAt = 32;
 constexpr uint64_t kPingAt = 48;
+
+// Of the group's memory on hosts, for each PE: mail that hosts carry between GPUs.
+constexpr uint64_t kMailBytes = kMiB;
 
 // One that fails does not keep the others waiting for long.
 constexpr std::chrono::seconds kJoinTime{20};
@@ -41,7 +46,12 @@ GpuLink link_between(const PeFacts& from, const PeFacts& to) {
   return *link == gpu::PeerLink::nvlink ? GpuLink::nvlink : GpuLink::pcie;
 }
 
-std::string why_no_gpus(const std::vector<PeFacts>& of_node) {
+bool hosts_are_asked() {
+  const char* const asked = std::getenv("PENSTOCK_GPUS_OF_NODES");
+  return asked != nullptr && *asked != 0 && std::strcmp(asked, "0") != 0;
+}
+
+std::string why_no_gpus(const std::vector<PeFacts>& of_node, bool hosts_carry) {
   for (const PeFacts& pe : of_node) {
     if (pe.gpus == 0) return pe.no_gpu.empty() ? "a PE has no GPU" : pe.no_gpu;
   }
@@ -49,14 +59,14 @@ std::string why_no_gpus(const std::vector<PeFacts>& of_node) {
     return fmt::format("{} PEs on a node: their GPUs share memory among {} at most", of_node.size(),
                        device::kSymmNearMax);
   }
+  if (hosts_carry) return "";
   for (const PeFacts& from : of_node) {
     for (const PeFacts& to : of_node) {
       if (from.gpu_uuid != to.gpu_uuid && has(from.sees, to.gpu_uuid) &&
           !has(from.reaches, to.gpu_uuid)) {
         return fmt::format(
-            "GPU {} does not reach the memory of GPU {}, and symmetric memory on GPUs wants that "
-            "of "
-            "all; 'nvidia-smi topo -p2p rw' says more",
+            "GPU {} does not reach the memory of GPU {}, and hosts carry nothing between GPUs "
+            "unless PENSTOCK_GPUS_OF_NODES=1 asks for it; 'nvidia-smi topo -p2p rw' says more",
             from.gpu, to.gpu);
       }
     }
@@ -65,9 +75,9 @@ std::string why_no_gpus(const std::vector<PeFacts>& of_node) {
 }
 
 Outcome<std::unique_ptr<SymmGpus>> SymmGpus::make(job::Member& member, const PeFacts& own,
-                                                  uint64_t bytes) {
+                                                  uint64_t bytes, bool hosts_carry) {
   std::unique_ptr<SymmGpus> gpus(new SymmGpus);
-  const Outcome<void> begun = gpus->begin(member, own, bytes);
+  const Outcome<void> begun = gpus->begin(member, own, bytes, hosts_carry);
   TRY_ASSIGN(const auto said, tell_others(member, "GPUs", ranks_of_own_node(member),
                                           begun ? "" : begun.error().message));
   if (!begun && begun.error().status != Code::timed_out) return begun.error();
@@ -78,11 +88,12 @@ Outcome<std::unique_ptr<SymmGpus>> SymmGpus::make(job::Member& member, const PeF
   return gpus;
 }
 
-Outcome<void> SymmGpus::begin(job::Member& member, const PeFacts& own, uint64_t bytes) {
+Outcome<void> SymmGpus::begin(job::Member& member, const PeFacts& own, uint64_t bytes,
+                              bool hosts_carry) {
   symm::GroupOptions options;
   options.name = "measured GPUs";
   options.ranks = ranks_of_own_node(member);
-  options.heap_bytes = kMiB;
+  options.heap_bytes = kMiB + kMailBytes * options.ranks.size();
   options.time_to_join = kJoinTime;
   TRY_ASSIGN(group_, symm::Group::join(member, options));
   TRY_ASSIGN(auto* const devices, gpu::devices());
@@ -94,7 +105,8 @@ Outcome<void> SymmGpus::begin(job::Member& member, const PeFacts& own, uint64_t 
   TRY(device_->load_kernels(image, kKernels));
   bytes_ = bytes;
   TRY_ASSIGN(heap_, symm::DeviceHeap::make(*group_, *heap_device_,
-                                           {.bytes = 2 * bytes + kWordsBytes + 4 * kAlignment}));
+                                           {.bytes = 2 * bytes + kWordsBytes + 4 * kAlignment,
+                                            .spans_nodes = hosts_carry}));
   TRY_ASSIGN(streams_, symm::DeviceStreams::make(*heap_));
   const auto words = heap_->heap().allocate(kWordsBytes, kAlignment);
   const auto here = heap_->heap().allocate(bytes, kAlignment);

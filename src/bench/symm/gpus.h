@@ -15,8 +15,12 @@ enum class GpuLink : uint8_t { same, nvlink, pcie, unknown, none };
 // As the first sees it. `none`: it says that it does not reach it.
 GpuLink link_between(const PeFacts& from, const PeFacts& to);
 
+// Whether hosts are to carry what GPUs do not reach (PENSTOCK_GPUS_OF_NODES).
+bool hosts_are_asked();
+
 // Why GPUs' memory cannot be measured among these PEs of one node; empty: it can be tried.
-std::string why_no_gpus(const std::vector<PeFacts>& of_node);
+// `hosts_carry`: also where some do not reach others.
+std::string why_no_gpus(const std::vector<PeFacts>& of_node, bool hosts_carry);
 
 // A PE of a node, with a GPU, and the heap in it. One thread. Other PEs are named by their number
 // among those of the node.
@@ -25,9 +29,12 @@ class SymmGpus {
   // Together with all ranks of the node, of which why_no_gpus() says nothing. Two buffers of so
   // many bytes, and `beside` for more. All of them fail, or none.
   static Outcome<std::unique_ptr<SymmGpus>> make(job::Member& member, const PeFacts& own,
-                                                 uint64_t bytes);
+                                                 uint64_t bytes, bool hosts_carry);
 
   symm::Group& group() { return *group_; }
+  // Whether the PE's GPU and this one's reach each other's memory. All others are asked for by
+  // kernels, and carried by the hosts.
+  bool is_near(uint32_t pe) const { return heap_->is_near(pe); }
   uint64_t bytes() const { return bytes_; }
   uint32_t multiprocessors() const { return multiprocessors_; }
 
@@ -61,7 +68,7 @@ class SymmGpus {
  private:
   enum class Kernel : uint32_t { put, get, put_signal, words, pings, together };
   SymmGpus() = default;
-  Outcome<void> begin(job::Member& member, const PeFacts& own, uint64_t bytes);
+  Outcome<void> begin(job::Member& member, const PeFacts& own, uint64_t bytes, bool hosts_carry);
   template <class... Argument>
   Outcome<double> timed(Kernel kernel, uint32_t blocks, uint32_t threads, Argument... argument);
   Outcome<double> copies(Kernel kernel, const Copy& copy, uint64_t rounds);

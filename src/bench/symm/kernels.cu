@@ -58,7 +58,7 @@ extern "C" __global__ void penstock_bench_words(SymmState state, uint64_t* word,
     switch (call) {
       case WordCall::put_quiet:
         p(state, word, i, pe);
-        quiet();
+        quiet<Scope::thread>(state);
         break;
       case WordCall::get:
         seen += g(state, word, pe);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <map>
 #include <numeric>
 #include <sched.h>
 #include <sys/mman.h>
@@ -27,21 +28,38 @@ struct Facts {
   uint64_t layout = kLayout;
   uint64_t heap_bytes = 0;
   uint64_t data_bytes = 0;  // of the program's variables; 0 where they are not symmetric
-  uint64_t is_crowded = 0;  // this PE may run on fewer processors than its node has PEs
+  uint64_t processors = 0;  // on which this PE may run
   uint64_t machine = machine_name();
   FarSecret secret{};  // that of PE 0 is all PEs'
-  static constexpr uint64_t kLayout = 0x73796d6d00000001 + sizeof(Control);
+  static constexpr uint64_t kLayout = 0x73796d6d00000002 + sizeof(Control);
 };
 static_assert(std::is_trivially_copyable_v<Facts> && sizeof(Facts) == 56);
 
 // As a machine: all are not on one.
 constexpr uint64_t kSeveral = 0;
 
-bool has_processor_for_each(uint32_t pes) {
+uint64_t count_processors() {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-    return true;  // a machine with more than 1,024
-  return static_cast<uint32_t>(CPU_COUNT(&allowed)) >= pes;
+    return limits::kPesMax;  // a machine with more than 1,024
+  return static_cast<uint64_t>(CPU_COUNT(&allowed));
+}
+
+Facts facts_in(const job::Brought& brought) {
+  Facts facts;
+  std::memcpy(&facts, brought.bytes.data(), sizeof facts);
+  return facts;
+}
+
+// Whether some PE may run on fewer processors than its machine has PEs. All find the same. A
+// machine may play several nodes.
+bool is_crowded(const Brought& all) {
+  std::map<uint64_t, uint64_t> pes_of;  // by machine
+  for (const job::Brought& one : all) ++pes_of[facts_in(one).machine];
+  return std::any_of(all.begin(), all.end(), [&](const job::Brought& one) {
+    const Facts facts = facts_in(one);
+    return facts.processors < pes_of[facts.machine];
+  });
 }
 
 uint64_t default_heap_bytes(uint32_t pes) {
@@ -58,12 +76,11 @@ Failure refuse(std::string message, Code code = Code::invalid_argument) {
 Outcome<Facts> agree(const Brought& all, const Facts& own) {
   Facts agreed = own;
   for (size_t pe = 0; pe < all.size(); ++pe) {
-    Facts facts;
-    if (all[pe].bytes.size() != sizeof facts) {
+    if (all[pe].bytes.size() != sizeof(Facts)) {
       return refuse(fmt::format("PE {} speaks another version of Penstock", pe),
                     Code::wrong_version);
     }
-    std::memcpy(&facts, all[pe].bytes.data(), sizeof facts);
+    const Facts facts = facts_in(all[pe]);
     if (facts.layout != own.layout) {
       return refuse(
           fmt::format("PE {} runs another build of Penstock; all PEs must run the same", pe),
@@ -77,7 +94,6 @@ Outcome<Facts> agree(const Brought& all, const Facts& own) {
     if (pe == 0) agreed.secret = facts.secret;
     if (facts.machine != agreed.machine) agreed.machine = kSeveral;
     agreed.heap_bytes = std::min(agreed.heap_bytes, facts.heap_bytes);
-    agreed.is_crowded |= facts.is_crowded;
   }
   return agreed;
 }
@@ -162,7 +178,7 @@ Outcome<Facts> facts_of(const job::Place& place, const GroupOptions& options,
   facts.heap_bytes =
       options.heap_bytes != 0 ? options.heap_bytes : default_heap_bytes(place.node_size);
   facts.data_bytes = data.bytes;
-  facts.is_crowded = has_processor_for_each(place.node_size) ? 0 : 1;
+  facts.processors = count_processors();
   if (::getrandom(facts.secret.data(), facts.secret.size(), 0) !=
       static_cast<ssize_t>(facts.secret.size())) {
     return refuse("this machine has no random numbers", Code::io_error);
@@ -264,7 +280,7 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
     }
   }
   auto mapped = std::make_unique<Mapped>();
-  mapped->is_crowded = agreed.is_crowded != 0;
+  mapped->is_crowded = is_crowded(told);
   TRY_ASSIGN(mapped->memory, map_all(mapped->memory_addresses, near, all, 0, bytes, "heap"));
   const auto own_slot = std::find(near.begin(), near.end(), me) - near.begin();
   mapped->memory.own =

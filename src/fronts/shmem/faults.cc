@@ -71,13 +71,15 @@ void fault_status(const char* call, Status status) {
   Process& own = process();
   const symm::Group& all = group(call);
   if (status.code() == Code::peer_gone || status.code() == Code::cancelled) {
-    // All PEs find the same: the next one tells. Who ended the job on purpose has told.
+    // All PEs find the same: the next one tells. Who ended the job on purpose has told. That one
+    // has left by itself is the end for whoever finds it first: each tells.
     const auto end = own.member->first_end();
     const std::optional<uint32_t> gone = all.first_gone();
     const bool is_told =
-        gone && end && end->how != job::How::aborted && (*gone + 1) % all.size() == all.me();
+        gone && (!end || (end->how != job::How::aborted && (*gone + 1) % all.size() == all.me()));
     const std::string what =
-        gone ? fmt::format("PE {} has ended, which this waits for", *gone) : "the job was ended";
+        gone ? fmt::format("PE {} has {}, which this waits for", *gone, end ? "ended" : "finalized")
+             : "the job was ended";
     end_job(own.exit_code_of_end(), call, what, is_told);
   }
   fault(call, fmt::format("failed: {}", status.name()));

@@ -53,8 +53,8 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"signal_address", kNotSymmetric},
         Misuse{"free_of_local", ": nothing that shmem_malloc() gave begins there\n"},
         Misuse{"free_twice", ": nothing that shmem_malloc() gave begins there\n"},
-        Misuse{"lock", kNotSymmetric}, Misuse{"broadcast_of_local", kNotSymmetric},
-        Misuse{"reduce_into_local", kNotSymmetric},
+        Misuse{"lock", kNotSymmetric},
+        Misuse{"broadcast_of_local", kNotSymmetric}, Misuse{"reduce_into_local", kNotSymmetric},
         Misuse{"root", ": shmem_long_broadcast: there is no PE 2: PEs are 0 to 1\n"},
         Misuse{"active_set", ": shmem_barrier: active set of 3 PEs from 0"},
         Misuse{"destroyed_context", ": shmem_ctx_long_p: there is no such context\n"},
@@ -66,6 +66,15 @@ INSTANTIATE_TEST_SUITE_P(
                ": shmem_team_destroy: SHMEM_TEAM_WORLD and SHMEM_TEAM_SHARED stay\n"},
         Misuse{"pe_of_context", ": shmem_ctx_long_p: there is no PE 2: PEs are 0 to 1\n"}),
     [](const auto& tried) { return tried.param.name; });
+
+// The barrier of one that finalizes is a barrier to the others; then it is gone, on another node at
+// once.
+TEST(Finalize, by_one_ends_the_wait_of_others_with_a_message) {
+  const Ended ended = run({2, {SHMEM_misuse, "finalized_early"}, {{"PENSTOCK_JOB_NODES", "2"}}});
+  EXPECT_EQ(ended.code, kFault);
+  EXPECT_THAT(ended.errors,
+              HasSubstr("PE 0: shmem_finalize: PE 1 has finalized, which this waits for\n"));
+}
 
 class IsFoundByChecking : public ::testing::TestWithParam<Misuse> {};
 

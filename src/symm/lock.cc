@@ -19,9 +19,10 @@ constexpr uint32_t kHas = uint32_t{1} << 30;
 static_assert(limits::kPesMax < kHas);
 constexpr uint32_t kHome = 0;
 
-// The words of this PE, which are symmetric; null where they are not.
+// The words of this PE, which are symmetric; null where they are not, or no long's.
 Words* words_of(const Group& group, long* lock) {
-  const bool is_there = group.at(lock, sizeof *lock, group.me()) != nullptr;
+  const bool is_there = group.at(lock, sizeof *lock, group.me()) != nullptr &&
+                        reinterpret_cast<uintptr_t>(lock) % alignof(long) == 0;
   return is_there ? reinterpret_cast<Words*>(lock) : nullptr;
 }
 

@@ -122,6 +122,7 @@ void put_blocks(const char* call, shmem_ctx_t ctx, T* dest, const T* source, ptr
   if (all.fault_of(dest, reach, target) != symm::Fault::none) [[unlikely]] {
     return check_asked(call, Code::invalid_argument, {dest, reach, target});
   }
+  if (bsize == 0) return;
   for (size_t block = 0; block < nblocks; ++block, dest += dst, source += sst) {
     put(call, ctx, dest, source, bsize, pe);
   }
@@ -137,6 +138,7 @@ void get_blocks(const char* call, shmem_ctx_t ctx, T* dest, const T* source, ptr
   if (all.fault_of(source, reach, target) != symm::Fault::none) [[unlikely]] {
     return check_asked(call, Code::invalid_argument, {source, reach, target});
   }
+  if (bsize == 0) return;
   for (size_t block = 0; block < nblocks; ++block, dest += dst, source += sst) {
     get(call, ctx, dest, source, bsize, pe);
   }

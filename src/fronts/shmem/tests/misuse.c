@@ -53,6 +53,7 @@ static void memory(const char* what, int pes) {
     shmem_free(heap);
   }
   if (is(what, "lock")) shmem_set_lock(&local);
+  if (is(what, "lock_not_aligned")) shmem_set_lock((long*)((char*)two + 4));
   if (is(what, "broadcast_of_local")) shmem_long_broadcast(SHMEM_TEAM_WORLD, &word, &local, 1, 0);
   if (is(what, "reduce_into_local")) shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &local, &word, 1);
   if (is(what, "root")) shmem_long_broadcast(SHMEM_TEAM_WORLD, &two[0], &two[1], 1, pes);
@@ -61,6 +62,8 @@ static void memory(const char* what, int pes) {
     shmem_long_put(NULL, NULL, 0, 0);
     shmem_long_get(NULL, NULL, 0, 0);
     shmem_long_iput(NULL, NULL, 1, 1, 0, 0);
+    shmem_long_ibput(two, two, 1, 1, 0, (size_t)-1, 0);
+    shmem_long_ibget(two, two, 1, 1, 0, (size_t)-1, 0);
     shmem_long_sum_reduce(SHMEM_TEAM_WORLD, NULL, NULL, 0);
     shmem_long_collect(SHMEM_TEAM_WORLD, NULL, NULL, 0);
     puts("fine");

@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"signal_address", kNotSymmetric},
         Misuse{"free_of_local", ": nothing that shmem_malloc() gave begins there\n"},
         Misuse{"free_twice", ": nothing that shmem_malloc() gave begins there\n"},
-        Misuse{"lock", kNotSymmetric},
+        Misuse{"lock", kNotSymmetric}, Misuse{"lock_not_aligned", "4: not a multiple of 8\n"},
         Misuse{"broadcast_of_local", kNotSymmetric}, Misuse{"reduce_into_local", kNotSymmetric},
         Misuse{"root", ": shmem_long_broadcast: there is no PE 2: PEs are 0 to 1\n"},
         Misuse{"active_set", ": shmem_barrier: active set of 3 PEs from 0"},

@@ -174,6 +174,7 @@ def host_h(vendor):
 #ifndef NVSHMEM_HOST_H
 #define NVSHMEM_HOST_H
 
+#include <assert.h> /* programs expect it from here */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -301,6 +302,7 @@ def other(name):
 
 OTHERS = [
     "nvshmemx.h",
+    "bootstrap_device_host/nvshmem_uniqueid.h",
     "device/nvshmem_coll_defines.cuh",
     "device/nvshmem_defines.h",
     "device/nvshmemx_coll_defines.cuh",

@@ -58,6 +58,7 @@ def main():
         [arguments.cxx, "-std=c++14", *host, made / "every_host_function.cc"],
         [*kernels, "-std=c++14", "-arch=sm_80", "-c", EXAMPLE],
         [*kernels, "-std=c++17", "-arch=sm_90", "-rdc=true", "-c", EXAMPLE],
+        [*kernels, "-std=c++17", "-arch=sm_90", "-c", HERE / "foreign_program.cu"],
         [*kernels, "-std=c++20", "-arch=sm_90", f"-I{ROOT}/src/ring/include", f"-I{ROOT}/src/api/include", "-c", FILE_EXAMPLE],
         [*kernels, "-std=c++17", "-arch=sm_90", "-ptx", made / "every_words.cu"],
     ]

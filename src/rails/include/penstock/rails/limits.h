@@ -39,6 +39,16 @@ inline constexpr std::chrono::seconds kLookEvery{1};
 // A device that failed, or could not be opened, is tried again after so long.
 inline constexpr std::chrono::seconds kReopenAfter{10};
 
+// Of links between GPUs and cards (decision 0079). NVLink: what two H200 have shown. A card of
+// which the kernel does not say how fast it is: 400 Gbit/s. The shares are assumed.
+inline constexpr double kNvlinkBytesPerSecond = 362e9;
+inline constexpr double kCardBytesPerSecond = 50e9;
+inline constexpr double kShareThroughProcessor = 0.7;
+inline constexpr double kShareBehindProcessor = 0.5;
+inline constexpr double kShareBetweenRails = 0.5;
+// Ways are compared by the time for so many bytes: a piece, as movers move them.
+inline constexpr uint64_t kRailPieceBytes = uint64_t{4} << 20;
+
 // Words of a refusal.
 inline constexpr uint32_t kReasonBytesMax = 240;
 

@@ -135,6 +135,7 @@ void FarTcp::open(uint32_t pe, UniqueFd socket) {
   peer.is_watched_out = false;
   open_.push_back(pe);
   watch(EPOLL_CTL_MOD, peer.socket.get(), EPOLLIN, kPeer | pe);
+  begin_pair(pe);
   flush(pe);
 }
 

@@ -1,71 +1,11 @@
 #include "far_stream.h"
 
+#include "far_words.h"
+
 #include <algorithm>
 
 namespace penstock::symm {
 namespace {
-
-template <class Word>
-uint64_t change_word(std::byte* at, const FarFrame& frame) {
-  auto* const word = reinterpret_cast<Word*>(at);
-  const auto operand = static_cast<Word>(frame.length);
-  switch (static_cast<AtomicOp>(frame.op)) {
-    case AtomicOp::fetch:
-      return __atomic_load_n(word, __ATOMIC_SEQ_CST);
-    case AtomicOp::set:
-      __atomic_store_n(word, operand, __ATOMIC_RELEASE);
-      return 0;
-    case AtomicOp::swap:
-      return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
-    case AtomicOp::compare_swap: {
-      auto before = static_cast<Word>(frame.extra);
-      __atomic_compare_exchange_n(word, &before, operand, false, __ATOMIC_SEQ_CST,
-                                  __ATOMIC_SEQ_CST);
-      return before;
-    }
-    case AtomicOp::add:
-      return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
-    case AtomicOp::bit_and:
-      return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);
-    case AtomicOp::bit_or:
-      return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
-    case AtomicOp::bit_xor:
-      return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
-  }
-  return 0;
-}
-
-template <class Word>
-void store_word(std::byte* to, const std::byte* from) {
-  Word value;
-  std::memcpy(&value, from, sizeof value);
-  __atomic_store_n(reinterpret_cast<Word*>(to), value, __ATOMIC_RELEASE);
-}
-
-// A word in its place is stored at once: PEs wait for it by looking.
-void store_bytes(std::byte* to, Bytes from) {
-  if (from.size() == 8 && is_aligned(to, 8)) return store_word<uint64_t>(to, from.data());
-  if (from.size() == 4 && is_aligned(to, 4)) return store_word<uint32_t>(to, from.data());
-  if (from.size() == 2 && is_aligned(to, 2)) return store_word<uint16_t>(to, from.data());
-  // What was stored before is there before.
-  std::atomic_thread_fence(std::memory_order_release);
-  std::memcpy(to, from.data(), from.size());
-}
-
-// And is read at once.
-void load_bytes(std::byte* to, const std::byte* from, size_t bytes) {
-  if (bytes == 8 && is_aligned(from, 8)) {
-    const uint64_t value =
-        __atomic_load_n(reinterpret_cast<const uint64_t*>(from), __ATOMIC_ACQUIRE);
-    std::memcpy(to, &value, sizeof value);
-  } else if (bytes == 4 && is_aligned(from, 4)) {
-    const uint32_t value =
-        __atomic_load_n(reinterpret_cast<const uint32_t*>(from), __ATOMIC_ACQUIRE);
-    std::memcpy(to, &value, sizeof value);
-  } else {
-    std::memcpy(to, from, bytes);
-  }
-}
 
 FarFrame frame_of(FarKind kind, FarPlace place, uint64_t length) {
   return {.kind = kind,
@@ -103,6 +43,24 @@ bool same_secret(const FarSecret& one, const FarSecret& other) {
   return difference == 0;
 }
 
+const char* text_of(FarLack lack) {
+  switch (lack) {
+    case FarLack::none:
+      break;
+    case FarLack::off:
+      return "it was told not to use RDMA (PENSTOCK_RDMA)";
+    case FarLack::no_device:
+      return "it has no RDMA device that can be used";
+    case FarLack::too_many:
+      return "it has no queue pair or memory left for it";
+    case FarLack::not_joined:
+      return "its queue pair does not reach the other one";
+    case FarLack::not_through:
+      return "large packets do not come through";
+  }
+  return "of no known reason";
+}
+
 FarStream::FarStream(const FarSegments& segments) : segments_(segments) {}
 
 // ---- what goes out
@@ -131,13 +89,13 @@ void FarStream::queue_lent(Bytes bytes) {
 void FarStream::put(FarPlace dest, Bytes source) {
   queue(frame_of(FarKind::put, dest, source.size()));
   queue_copy(source);
-  ++puts_;
+  framed_ = ++puts_;
 }
 
 void FarStream::put_lent(FarPlace dest, Bytes source) {
   queue(frame_of(FarKind::put, dest, source.size()));
   queue_lent(source);
-  ++puts_;
+  framed_ = ++puts_;
 }
 
 void FarStream::put_row(FarPlace dest, const FarRow& row, Bytes packed) {
@@ -147,12 +105,12 @@ void FarStream::put_row(FarPlace dest, const FarRow& row, Bytes packed) {
   frame.extra = row.stride;
   queue(frame);
   queue_copy(packed);
-  ++puts_;
+  framed_ = ++puts_;
 }
 
 void FarStream::change(FarPlace word, const Change& change) {
   tell(word, change);
-  ++puts_;
+  framed_ = ++puts_;
 }
 
 void FarStream::tell(FarPlace word, const Change& change) {
@@ -191,7 +149,7 @@ void FarStream::get_later(FarPlace source, MutableBytes dest) {
   ASSERT(may_ask() && !dest.empty());
   queue(frame_of(FarKind::get, source, dest.size()));
   asked_.push_back({FarKind::bytes, dest, 0, nullptr});
-  ++puts_;
+  framed_ = ++puts_;
 }
 
 void FarStream::change_later(FarPlace word, const Change& change, void* dest) {
@@ -201,7 +159,7 @@ void FarStream::change_later(FarPlace word, const Change& change, void* dest) {
   queue(frame);
   asked_.push_back(
       {FarKind::value, MutableBytes(static_cast<std::byte*>(dest), change.width), 0, nullptr});
-  ++puts_;
+  framed_ = ++puts_;
 }
 
 void FarStream::flush() {
@@ -215,6 +173,18 @@ void FarStream::flush() {
 void FarStream::say_bye() {
   queue({.kind = FarKind::bye});
   is_silent_ = true;
+}
+
+void FarStream::say(const FarFrame& frame, Bytes after) {
+  queue(frame);
+  queue_copy(after);
+}
+
+std::optional<FarHeard> FarStream::hear() {
+  if (heard_.empty()) return std::nullopt;
+  const FarHeard first = heard_.front();
+  heard_.pop_front();
+  return first;
 }
 
 uint32_t FarStream::unsent(iovec* pieces, uint32_t room) const {
@@ -359,10 +329,15 @@ Result<uint64_t> FarStream::take(const FarFrame& frame, Bytes after) {
       TRY(take_answer(frame));
       applied_ = asked_.front().number;
       asked_.pop_front();
+      ++answers_;
       return sizeof frame;
     case FarKind::bye:
       has_said_bye_ = true;
       return sizeof frame;
+    case FarKind::card:
+    case FarKind::window_wanted:
+    case FarKind::window:
+      return take_word(frame, after);
   }
   return Status(Code::bad_message);
 }
@@ -442,6 +417,25 @@ Status FarStream::take_answer(const FarFrame& frame) {
   return is_right ? Status() : Status(Code::bad_message);
 }
 
+// Whoever uses the stream hears it.
+Result<uint64_t> FarStream::take_word(const FarFrame& frame, Bytes after) {
+  if (heard_.size() >= limits::kFarHeard) return Status(Code::bad_message);
+  FarHeard heard{frame};
+  uint64_t bytes = 0;
+  if (frame.kind == FarKind::card) {
+    if (frame.op > static_cast<uint8_t>(FarCardWord::refused)) return Status(Code::bad_message);
+    const bool is_offer = frame.op == static_cast<uint8_t>(FarCardWord::offer);
+    if (is_offer && after.size() < heard.offer.size()) return uint64_t{0};
+    const uint32_t bit = 1U << frame.op;
+    if ((heard_words_ & bit) != 0) return Status(Code::bad_message);
+    heard_words_ |= bit;
+    if (is_offer) bytes = heard.offer.size();
+    std::memcpy(heard.offer.data(), after.data(), bytes);
+  }
+  heard_.push_back(heard);
+  return sizeof frame + bytes;
+}
+
 void FarStream::answered() {
   ASSERT(!asked_.empty());
   if (FarAnswer* const answer = asked_.front().waiter; answer != nullptr) {
@@ -449,6 +443,7 @@ void FarStream::answered() {
     --answer->awaited;
   }
   asked_.pop_front();
+  ++answers_;
 }
 
 void FarStream::end(Status status) {
@@ -458,6 +453,7 @@ void FarStream::end(Status status) {
     if (asked.waiter->status.ok()) asked.waiter->status = status;
     --asked.waiter->awaited;
   }
+  answers_ += asked_.size();
   asked_.clear();
   pieces_.clear();
   small_.clear();
@@ -465,6 +461,7 @@ void FarStream::end(Status status) {
   direct_ = {};
   sent_ = queued_;
   applied_ = flush_asked_ = puts_;
+  heard_.clear();
   is_silent_ = is_over_ = true;
 }
 

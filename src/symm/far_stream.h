@@ -15,6 +15,12 @@ namespace penstock::symm {
 // This process's own memory, by segment; empty: there is none.
 using FarSegments = std::array<MutableBytes, kSegments>;
 
+// A card frame, window_wanted or window, as it came.
+struct FarHeard {
+  FarFrame frame;
+  std::array<std::byte, limits::kFarOfferBytes> offer{};
+};
+
 // One thread at a time. What comes from the peer is checked: it reaches nothing but the segments
 // and what was asked for. Answers belong to who waits for them; end() ends all.
 class FarStream {
@@ -42,15 +48,25 @@ class FarStream {
   void change_later(FarPlace word, const Change& change, void* dest);
   bool may_ask() const { return asked_.size() < limits::kFarAsked; }
   size_t asked() const { return asked_.size(); }
+  // So far, and of these answered.
+  uint64_t questions() const { return answers_ + asked_.size(); }
+  uint64_t answers() const { return answers_; }
   // Nothing is sent after it.
   void say_bye();
+  // What is not of memory but of cards; `after` follows the frame.
+  void say(const FarFrame& frame, Bytes after = {});
+  std::optional<FarHeard> hear();
 
   // Puts and changes without answers are numbered. Asks the peer to say when it has applied all up
   // to now, unless that was asked; needs may_ask().
   void flush();
   bool wants_flush() const { return flush_asked_ < puts_; }
+  bool has_asked_for(uint64_t number) const { return flush_asked_ >= number; }
   uint64_t puts() const { return puts_; }
   uint64_t applied() const { return applied_; }
+  // Of these the last that went as a frame; and one more, that a card has written.
+  uint64_t framed() const { return framed_; }
+  void note_written() { ++puts_; }
 
   // Bytes to send, at most `room` pieces; 0: none.
   uint32_t unsent(iovec* pieces, uint32_t room) const;
@@ -93,6 +109,7 @@ class FarStream {
   Status scatter(const FarFrame& frame, Bytes packed);
   Status serve_change(const FarFrame& frame);
   Status take_answer(const FarFrame& frame);
+  Result<uint64_t> take_word(const FarFrame& frame, Bytes after);
   void answered();
 
   const FarSegments segments_;
@@ -104,7 +121,9 @@ class FarStream {
   uint64_t sent_ = 0;
 
   std::deque<Asked> asked_;
+  uint64_t answers_ = 0;
   uint64_t puts_ = 0;
+  uint64_t framed_ = 0;
   uint64_t flush_asked_ = 0;
   uint64_t applied_ = 0;
 
@@ -113,6 +132,8 @@ class FarStream {
   uint64_t staged_end_ = 0;
   MutableBytes direct_;            // the rest of a payload that is on its way
   bool is_direct_answer_ = false;  // of what was asked for
+  std::deque<FarHeard> heard_;
+  uint32_t heard_words_ = 0;  // of cards: a bit for each
   bool has_said_bye_ = false;
   bool is_silent_ = false;  // bye was said, or the connection is over
   bool is_over_ = false;

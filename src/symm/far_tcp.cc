@@ -9,12 +9,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "penstock/symm/patience.h"
-
 namespace penstock::symm {
 namespace {
-
-constexpr uint32_t kDozeMicroseconds = 1000;
 
 const std::byte* at(const void* base, uint64_t offset) {
   return static_cast<const std::byte*>(base) + offset;
@@ -28,6 +24,7 @@ FarTcp::FarTcp(Options options)
       broken_(static_cast<uint32_t>(options_.pes.size())) {}
 
 Outcome<std::unique_ptr<FarTcp>> FarTcp::start(Options options) {
+  std::unique_ptr<verbs::Provider> provider = std::move(options.provider);
   std::unique_ptr<FarTcp> made(new FarTcp(std::move(options)));
   made->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   made->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -37,6 +34,7 @@ Outcome<std::unique_ptr<FarTcp>> FarTcp::start(Options options) {
   }
   made->watch(EPOLL_CTL_ADD, made->wake_.get(), EPOLLIN, kWake);
   made->watch(EPOLL_CTL_ADD, made->options_.listener.socket.get(), EPOLLIN, kListener);
+  made->open_card(std::move(provider));
   TRY_ASSIGN(made->thread_,
              start_thread("the thread of memory of other nodes", [at = made.get()] { at->run(); }));
   return made;
@@ -44,26 +42,6 @@ Outcome<std::unique_ptr<FarTcp>> FarTcp::start(Options options) {
 
 FarTcp::~FarTcp() {
   if (!is_closed_) close();
-}
-
-// ---- waiting
-
-template <class Done>
-void FarTcp::wait_until(Lock& lock, Done&& is_done) {
-  ASSERT(lock.owns_lock());
-  for (uint32_t idle = 0; !is_done(); ++idle) {
-    turns_of_calls_.fetch_add(1, std::memory_order_relaxed);
-    if (turn()) idle = 0;
-    if (is_done()) return;
-    // Others may have the lock meanwhile.
-    lock.unlock();
-    if (idle < options_.looks) {
-      Patience::relax();
-    } else {
-      doze(kDozeMicroseconds);
-    }
-    lock.lock();
-  }
 }
 
 // ---- puts
@@ -129,6 +107,7 @@ Status FarTcp::put_locked(Lock& lock, uint32_t pe, FarPlace dest, Bytes source, 
     if (is_last) gather(pe, true);
     return {};
   }
+  if (has_card(*peer)) return put_by_card(lock, *peer, dest, source);
   stream.put_lent(dest, source);
   const uint64_t end = stream.queued();
   flush(pe);
@@ -195,6 +174,8 @@ Status FarTcp::put_row(uint32_t pe, FarPlace dest, const FarRow& row, const void
 Status FarTcp::start_get(uint32_t pe, MutableBytes dest, FarPlace source, FarAnswer* answer) {
   Lock lock(mutex_);
   TRY_ASSIGN(Peer* const peer, reach_to_ask(lock, pe));
+  if (dest.size() > limits::kFarCopied && has_card(*peer))
+    return get_by_card(pe, source, dest, answer);
   peer->stream->get(source, dest, answer);
   gather(pe, false);
   return {};
@@ -212,6 +193,8 @@ Status FarTcp::get_later(uint32_t pe, MutableBytes dest, FarPlace source) {
   Lock lock(mutex_);
   TRY_ASSIGN(Peer* const peer, reach_to_ask(lock, pe));
   note_put(pe);
+  if (dest.size() > limits::kFarCopied && has_card(*peer))
+    return get_by_card(pe, source, dest, nullptr);
   peer->stream->get_later(source, dest);
   gather(pe, true);
   return {};
@@ -262,10 +245,20 @@ Status FarTcp::get_row(uint32_t pe, void* dest, uint64_t dest_stride, FarPlace s
 
 // ---- completion
 
-Status FarTcp::applied_at(Lock& lock, uint32_t pe, uint64_t number) {
+FarTcp::Until FarTcp::until_now(const Peer& peer) {
+  return {peer.stream->puts(), peer.pair ? peer.pair->started() : 0};
+}
+
+Status FarTcp::applied_at(Lock& lock, uint32_t pe, const Until& until) {
   Peer& peer = peers_[pe];
-  wait_until(lock, [&] { return peer.state == State::gone || peer.stream->applied() >= number; });
-  const bool is_all = peer.state == State::gone || peer.stream->applied() == peer.stream->puts();
+  const auto card_has_done = [&](uint64_t ops) { return !peer.pair || peer.pair->done() >= ops; };
+  wait_until(lock, [&] {
+    return peer.state == State::gone ||
+           (peer.stream->applied() >= until.puts && card_has_done(until.ops));
+  });
+  const bool is_all =
+      peer.state == State::gone || (peer.stream->applied() == peer.stream->puts() &&
+                                    (!peer.pair || peer.pair->done() == peer.pair->started()));
   if (is_all && peer.is_unapplied) {
     peer.is_unapplied = false;
     std::erase(unapplied_, pe);
@@ -280,10 +273,10 @@ Status FarTcp::quiet() {
   ++waits_;
   struct Wanted {
     uint32_t pe;
-    uint64_t number;
+    Until until;
   };
   std::vector<Wanted> wanted;
-  for (const uint32_t pe : unapplied_) wanted.push_back({pe, peers_[pe].stream->puts()});
+  for (const uint32_t pe : unapplied_) wanted.push_back({pe, until_now(peers_[pe])});
   Status first;
   // All are asked before one is waited for.
   for (const Wanted& each : wanted) {
@@ -293,7 +286,7 @@ Status FarTcp::quiet() {
     flush(each.pe);
   }
   for (const Wanted& each : wanted) {
-    const Status status = applied_at(lock, each.pe, each.number);
+    const Status status = applied_at(lock, each.pe, each.until);
     if (first.ok()) first = status;
   }
   return first;
@@ -303,12 +296,12 @@ Status FarTcp::quiet(uint32_t pe) {
   Lock lock(mutex_);
   ++waits_;
   if (!peers_[pe].is_unapplied) return {};
-  const uint64_t number = peers_[pe].stream->puts();
+  const Until until = until_now(peers_[pe]);
   if (const auto peer = reach_to_ask(lock, pe)) {
     (*peer)->stream->flush();
     flush(pe);
   }
-  return applied_at(lock, pe, number);
+  return applied_at(lock, pe, until);
 }
 
 Status FarTcp::tell(uint32_t pe, FarPlace word, const Change& change) {
@@ -328,6 +321,10 @@ bool FarTcp::progress() {
 }
 
 void FarTcp::doze(uint32_t microseconds) {
+  if (card_ != nullptr) {
+    const Lock lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock() && !may_sleep()) return;
+  }
   pollfd ready{epoll_.get(), POLLIN, 0};
   const timespec time{0, int64_t{microseconds} * 1000};
   (void)::ppoll(&ready, 1, &time, nullptr);
@@ -358,6 +355,9 @@ void FarTcp::close() {
   wait_until(lock, [&] {
     return is_late() || all([](const Peer& peer) { return !peer.stream->has_unsent(); });
   });
+  wait_until(lock, [&] {
+    return is_late() || all([](const Peer& peer) { return !peer.pair || peer.pair->is_idle(); });
+  });
   // What is not acknowledged when a socket is closed may be lost by what comes afterwards.
   for (const uint32_t pe : open_) ::shutdown(peers_[pe].socket.get(), SHUT_WR);
   wait_until(lock, [&] {
@@ -371,7 +371,13 @@ void FarTcp::close() {
   wake();
   lock.unlock();
   if (thread_.joinable()) thread_.join();
-  for (Peer& peer : peers_) close_socket(&peer.socket);
+  for (Peer& peer : peers_) {
+    if (peer.pair) peer.stream->end(Code::closed);
+    if (peer.pair) peer.pair->end(Code::closed);
+    close_socket(&peer.socket);
+  }
+  // No pair is left; memory is forgotten by the card before it goes.
+  card_.reset();
   strangers_.clear();
 }
 

@@ -1,8 +1,9 @@
-// FarTcp: memory of PEs on other nodes, over TCP: a connection to each that is used.
+// FarTcp: memory of PEs on other nodes, over TCP: a connection to each that is used. Beside it,
+// where both have RDMA, a queue pair that takes over.
 #pragma once
 
 #include "far_address.h"
-#include "far_stream.h"
+#include "far_pair.h"
 
 #include <atomic>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "penstock/engine.h"
+#include "penstock/symm/patience.h"
 
 namespace penstock::symm {
 
@@ -29,6 +31,13 @@ class FarTcp final : public FarMemory {
     const std::atomic<uint32_t>* trouble = nullptr;  // changes when the job tells of ends
     std::function<std::vector<uint32_t>()> ended;    // the PEs whose end the job has told
     std::function<bool(uint32_t pe)> takes_part;     // it has not ended or left
+    // RDMA; null: `lack` says why not.
+    std::unique_ptr<verbs::Provider> provider;
+    FarLack lack = FarLack::off;
+    std::string why_no_card = {};
+    std::vector<FarLack> lacks;  // of the others, by their number
+    bool needs_card = false;     // a PE that is not reached by it counts as gone
+    uint64_t pinned_bytes_max = 0;
   };
   static Outcome<std::unique_ptr<FarTcp>> start(Options options);
   ~FarTcp() override;
@@ -52,6 +61,7 @@ class FarTcp final : public FarMemory {
   bool progress() override;
   void doze(uint32_t microseconds) override;
   std::optional<uint32_t> broken() const override;
+  FarWay way(uint32_t pe) override;
   void close() override;
 
  private:
@@ -69,15 +79,22 @@ class FarTcp final : public FarMemory {
     bool is_gathering = false;      // in gathering_
     bool is_unapplied = false;      // in unapplied_
     bool is_watched_out = false;    // for room to send
+    bool is_lack_noted = false;     // of its queue pair
     uint32_t replied = 0;           // bytes of the answer to the hello
     uint64_t sent_in = UINT64_MAX;  // the wait after which the last put went out at once
     size_t attempts = 0;
     UniqueFd socket;
     std::unique_ptr<FarStream> stream;
+    std::unique_ptr<FarPair> pair;  // null: there is none
     FarReply reply;
     Status why;  // it is gone
     engine::Time attempt_until{};
     engine::Time give_up_at{};
+  };
+  // What a quiet waits for.
+  struct Until {
+    uint64_t puts;  // of the stream
+    uint64_t ops;   // of the pair
   };
   struct Stranger {
     UniqueFd socket;
@@ -88,11 +105,14 @@ class FarTcp final : public FarMemory {
     engine::Time until{};
   };
 
+  static constexpr uint32_t kDozeMicroseconds = 1000;
+
   // What an event is of: the upper half; the lower one is a PE or a stranger's place.
   static constexpr uint64_t kWake = uint64_t{1} << 32;
   static constexpr uint64_t kListener = uint64_t{2} << 32;
   static constexpr uint64_t kPeer = uint64_t{3} << 32;
   static constexpr uint64_t kStranger = uint64_t{4} << 32;
+  static constexpr uint64_t kCard = uint64_t{5} << 32;
 
   explicit FarTcp(Options options);
 
@@ -102,13 +122,14 @@ class FarTcp final : public FarMemory {
   Status put_locked(Lock& lock, uint32_t pe, FarPlace dest, Bytes source, bool is_last);
   void gather(uint32_t pe, bool may_go_at_once);
   void note_put(uint32_t pe);
-  Status applied_at(Lock& lock, uint32_t pe, uint64_t number);
+  static Until until_now(const Peer& peer);
+  Status applied_at(Lock& lock, uint32_t pe, const Until& until);
   template <class Done>
   void wait_until(Lock& lock, Done&& is_done);
 
   // far_turns.cc: what is done in between, with the lock.
-  bool turn(bool asks_all = false);
-  bool handle(const ::epoll_event& event);
+  bool turn(bool is_thread = false);
+  bool handle(const ::epoll_event& event, bool is_thread);
   bool receive(uint32_t pe);
   void flush(uint32_t pe);
   void send_gathered();
@@ -117,6 +138,23 @@ class FarTcp final : public FarMemory {
   void lose(uint32_t pe, Status why);
   void run();
   void wake();
+
+  // far_by_card.cc: what goes by queue pairs, with the lock.
+  void open_card(std::unique_ptr<verbs::Provider> provider);
+  void begin_pair(uint32_t pe);
+  bool has_card(const Peer& peer) const { return peer.pair && peer.pair->has_moved(); }
+  Status put_by_card(Lock& lock, Peer& peer, FarPlace dest, Bytes source);
+  Status get_by_card(uint32_t pe, FarPlace source, MutableBytes dest, FarAnswer* answer);
+  uint64_t unsent_by_socket(const Peer& peer) const;
+  bool note_lack(uint32_t pe);
+  Status hear_without_pair(FarStream& stream) const;
+  bool hear(uint32_t pe);
+  bool turn_card();
+  void take_from_pair(uint32_t pe);
+  void drain(uint32_t pe);
+  void look_at_pairs();
+  bool has_pair_times() const;
+  bool may_sleep();
 
   // far_links.cc: how connections are made, with the lock.
   void use(uint32_t pe);
@@ -145,6 +183,8 @@ class FarTcp final : public FarMemory {
   std::vector<uint32_t> unapplied_;
   std::atomic<uint32_t> unapplied_count_{0};
   std::vector<Stranger> strangers_;
+  FarLack lack_ = FarLack::none;  // of the card here
+  std::unique_ptr<FarCard> card_;
   bool is_listening_ = true;  // not while no descriptor is left
   engine::Time listen_again_at_{};
   uint64_t waits_ = 0;
@@ -157,5 +197,23 @@ class FarTcp final : public FarMemory {
   bool is_closed_ = false;
   std::thread thread_;
 };
+
+template <class Done>
+void FarTcp::wait_until(Lock& lock, Done&& is_done) {
+  ASSERT(lock.owns_lock());
+  for (uint32_t idle = 0; !is_done(); ++idle) {
+    turns_of_calls_.fetch_add(1, std::memory_order_relaxed);
+    if (turn()) idle = 0;
+    if (is_done()) return;
+    // Others may have the lock meanwhile.
+    lock.unlock();
+    if (idle < options_.looks) {
+      Patience::relax();
+    } else {
+      doze(kDozeMicroseconds);
+    }
+    lock.lock();
+  }
+}
 
 }  // namespace penstock::symm

@@ -23,6 +23,16 @@ constexpr uint64_t kReceiveAtOnce = uint64_t{4} << 20;
 constexpr uint64_t kSendAtOnce = uint64_t{4} << 20;
 constexpr int kTimesMilliseconds = 50;
 
+// The first `bytes` of them; returns how many pieces that are.
+uint32_t up_to(uint64_t bytes, iovec* pieces, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    pieces[i].iov_len = std::min<uint64_t>(pieces[i].iov_len, bytes);
+    bytes -= pieces[i].iov_len;
+    if (bytes == 0) return i + 1;
+  }
+  return count;
+}
+
 }  // namespace
 
 void FarTcp::watch(int operation, int socket, uint32_t events, uint64_t what) const {
@@ -40,7 +50,7 @@ void FarTcp::close_socket(UniqueFd* socket) const {
   socket->reset();
 }
 
-bool FarTcp::turn(bool asks_all) {
+bool FarTcp::turn(bool is_thread) {
   send_gathered();
   bool has_worked = false;
   if (++turns_since_times_ >= kTurnsPerTimes) {
@@ -48,11 +58,14 @@ bool FarTcp::turn(bool asks_all) {
     look_at_times();
   }
   if (options_.trouble->load(std::memory_order_acquire) != seen_trouble_) look_for_ends();
-  if (!asks_all && open_.size() <= kFew && connecting_.empty() && strangers_.empty() &&
+  if (card_ != nullptr) has_worked |= turn_card();
+  if (!is_thread && open_.size() <= kFew && connecting_.empty() && strangers_.empty() &&
       turns_since_times_ % kTurnsPerEvents != 0) {
     // Backwards: one that is lost is taken out.
     for (size_t i = open_.size(); i-- > 0;) {
       const uint32_t pe = open_[i];
+      // Its connection has nothing more to say but that it ends.
+      if (peers_[pe].pair && peers_[pe].pair->has_moved_in()) continue;
       has_worked |= receive(pe);
       if (peers_[pe].state == State::open && peers_[pe].stream->has_unsent()) {
         const uint64_t before = peers_[pe].stream->sent();
@@ -64,11 +77,11 @@ bool FarTcp::turn(bool asks_all) {
   }
   epoll_event events[kEventsAtOnce];
   const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, 0);
-  for (int i = 0; i < count; ++i) has_worked |= handle(events[i]);
+  for (int i = 0; i < count; ++i) has_worked |= handle(events[i], is_thread);
   return has_worked;
 }
 
-bool FarTcp::handle(const epoll_event& event) {
+bool FarTcp::handle(const epoll_event& event, bool is_thread) {
   const auto index = static_cast<uint32_t>(event.data.u64);
   switch (event.data.u64 - index) {
     case kListener:
@@ -77,6 +90,11 @@ bool FarTcp::handle(const epoll_event& event) {
     case kStranger:
       hear_stranger(index);
       return true;
+    case kCard:
+      // As wake_: who takes it away from the thread while that sleeps would have to wake it, as it
+      // is said once only. What has completed is taken by all.
+      if (is_thread) card_->disarm();
+      return is_thread && turn_card();
     case kPeer:
       switch (peers_[index].state) {
         case State::connecting:
@@ -115,15 +133,21 @@ bool FarTcp::receive(uint32_t pe) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (got <= 0) {
+      drain(pe);
       lose(pe, Status(Code::peer_gone, got < 0 ? static_cast<uint32_t>(errno) : 0));
       return true;
     }
     all += static_cast<uint64_t>(got);
-    if (const Status taken = stream.received(static_cast<uint64_t>(got)); !taken.ok()) {
+    // After the last frame of a connection that has moved nothing comes by it.
+    const bool is_over = peer.pair && peer.pair->has_moved_in();
+    const Status taken =
+        is_over ? Status(Code::bad_message) : stream.received(static_cast<uint64_t>(got));
+    if (!taken.ok()) {
       log::error("symmetric memory: PE {} says what no PE says: its connection is ended", pe);
       lose(pe, Code::peer_gone);
       return true;
     }
+    if (!hear(pe)) return true;
     if (static_cast<size_t>(got) < asked) break;
   }
   if (all != 0 && stream.has_unsent() && !peer.is_watched_out) flush(pe);
@@ -135,11 +159,12 @@ void FarTcp::flush(uint32_t pe) {
   if (peer.state != State::open) return;
   FarStream& stream = *peer.stream;
   uint64_t all = 0;
-  while (stream.has_unsent() && all < kSendAtOnce) {
+  while (const uint64_t unsent = unsent_by_socket(peer)) {
+    if (all >= kSendAtOnce) break;
     iovec pieces[kPiecesAtOnce];
     msghdr message{};
     message.msg_iov = pieces;
-    message.msg_iovlen = stream.unsent(pieces, kPiecesAtOnce);
+    message.msg_iovlen = up_to(unsent, pieces, stream.unsent(pieces, kPiecesAtOnce));
     const ssize_t sent = message.msg_iovlen == 1
                              ? ::send(peer.socket.get(), pieces[0].iov_base, pieces[0].iov_len,
                                       MSG_DONTWAIT | MSG_NOSIGNAL)
@@ -157,8 +182,10 @@ void FarTcp::flush(uint32_t pe) {
     }
     return lose(pe, why);
   }
-  if (stream.has_unsent() == peer.is_watched_out) return;
-  peer.is_watched_out = stream.has_unsent();
+  if (peer.pair) peer.pair->pump();
+  const bool has_unsent = unsent_by_socket(peer) != 0;
+  if (has_unsent == peer.is_watched_out) return;
+  peer.is_watched_out = has_unsent;
   watch(
       EPOLL_CTL_MOD, peer.socket.get(),
       static_cast<uint32_t>(EPOLLIN) | (peer.is_watched_out ? static_cast<uint32_t>(EPOLLOUT) : 0U),
@@ -183,6 +210,7 @@ void FarTcp::lose(uint32_t pe, Status why) {
   peer.why = why;
   close_socket(&peer.socket);
   peer.stream->end(why);
+  if (peer.pair) peer.pair->end(why);
   std::erase(open_, pe);
   // Of others it is the job that tells.
   if (!is_good && options_.takes_part(pe)) {
@@ -193,6 +221,7 @@ void FarTcp::lose(uint32_t pe, Status why) {
 }
 
 void FarTcp::look_at_times() {
+  if (card_ != nullptr) look_at_pairs();
   if (connecting_.empty() && strangers_.empty() && is_listening_) return;
   const engine::Time now = options_.clock->now();
   if (!is_listening_ && now >= listen_again_at_) {
@@ -220,6 +249,7 @@ void FarTcp::look_for_ends() {
     if (pe >= peers_.size() || !options_.pes[pe]) continue;
     while (peers_[pe].state == State::open && receive(pe)) {
     }
+    drain(pe);
     lose(pe, Code::peer_gone);
   }
 }
@@ -236,15 +266,17 @@ void FarTcp::run() {
   uint64_t seen = turns_of_calls_.load(std::memory_order_relaxed);
   while (!is_stopping_.load(std::memory_order_acquire)) {
     bool has_times = false;
+    bool is_ready = false;
     {
       const Lock lock(mutex_);
       look_at_times();
       turn(true);
       is_asleep_ = true;
-      has_times = !connecting_.empty() || !strangers_.empty() || !is_listening_;
+      has_times = !connecting_.empty() || !strangers_.empty() || !is_listening_ || has_pair_times();
+      is_ready = card_ != nullptr && !may_sleep();
     }
     pollfd ready{epoll_.get(), POLLIN, 0};
-    (void)::poll(&ready, 1, has_times ? kTimesMilliseconds : -1);
+    (void)::poll(&ready, 1, is_ready ? 0 : has_times ? kTimesMilliseconds : -1);
     uint64_t count = 0;
     const bool was_woken = ::read(wake_.get(), &count, sizeof count) > 0;
     uint64_t now = turns_of_calls_.load(std::memory_order_relaxed);

@@ -186,6 +186,18 @@ Outcome<Facts> facts_of(const job::Place& place, const GroupOptions& options,
   return facts;
 }
 
+// By which PEs of other nodes reach this one, if it has any and may use it.
+Outcome<FoundCard> find_card(const GroupOptions& options) {
+  if (options.rdma.use == RdmaChoice::Use::off) return FoundCard{};
+  auto opened = verbs::open_device({.name = options.rdma.device});
+  if (opened) return FoundCard{std::move(*opened), FarLack::none, {}};
+  if (options.rdma.use == RdmaChoice::Use::required || !options.rdma.device.empty()) {
+    return refuse("RDMA, which PENSTOCK_RDMA asks for: " + opened.error().message,
+                  opened.error().status.code());
+  }
+  return FoundCard{nullptr, FarLack::no_device, opened.error().message};
+}
+
 }  // namespace
 
 std::string exchange_name(const std::string& group, const std::string& what) {
@@ -198,7 +210,8 @@ std::chrono::nanoseconds join_time(const GroupOptions& options) {
 
 Outcome<void> Group::Mapped::reach_far(job::Member& member, const GroupOptions& options,
                                        const std::vector<uint32_t>& ranks, const Brought& all,
-                                       const FarSecret& secret, FarListener listener) {
+                                       const FarSecret& secret, FarListener listener,
+                                       FoundCard card) {
   FarTcp::Options far_options;
   far_options.secret = secret;
   far_options.segments = {MutableBytes(memory.own, memory.bytes),
@@ -217,6 +230,11 @@ Outcome<void> Group::Mapped::reach_far(job::Member& member, const GroupOptions& 
     return pes;
   };
   far_options.takes_part = [&member, ranks](uint32_t pe) { return !member.has_ended(ranks[pe]); };
+  far_options.lack = card.lack;
+  far_options.why_no_card = card.why;
+  far_options.provider = std::move(card.provider);
+  far_options.needs_card = options.rdma.use == RdmaChoice::Use::required;
+  far_options.pinned_bytes_max = default_heap_bytes(member.place().node_size) / 2;
   uint32_t slot = 0;
   for (uint32_t pe = 0; pe < ranks.size(); ++pe) {
     nodes.push_back(member.node_of(ranks[pe]));
@@ -224,11 +242,19 @@ Outcome<void> Group::Mapped::reach_far(job::Member& member, const GroupOptions& 
     slots.push_back(is_near ? slot++ : kNoSlot);
     if (ranks[pe] == member.place().rank) far_options.me = pe;
     std::optional<FarAddress>& address = far_options.pes.emplace_back();
+    FarLack& lack = far_options.lacks.emplace_back(FarLack::none);
     if (is_near) continue;
-    address = decode_far_address(all[pe].bytes);
+    const Bytes told(all[pe].bytes);
+    if (!told.empty()) address = decode_far_address(told.subspan(1));
     if (!address) {
       return refuse(fmt::format("PE {} says no address by which it is reached", pe),
                     Code::bad_message);
+    }
+    lack = static_cast<FarLack>(told[0]);
+    if (lack != FarLack::none && far_options.needs_card) {
+      return refuse(fmt::format("PE {} is not reached by RDMA, which PENSTOCK_RDMA asks for: {}",
+                                pe, text_of(lack)),
+                    Code::not_supported);
     }
   }
   TRY_ASSIGN(far, FarTcp::start(std::move(far_options)));
@@ -266,9 +292,13 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
   if (data.bytes != 0) descriptors.push_back(data.descriptor);
   FarListener listener;
   std::vector<std::byte> address;
+  FoundCard card;
   if (has_far) {
     TRY_ASSIGN(listener, listen_for_pes(agreed.machine != kSeveral, options.interface));
+    TRY_ASSIGN(card, find_card(options));
     address = encode(listener.address);
+    // In front of it: whether this PE has a card.
+    address.insert(address.begin(), static_cast<std::byte>(card.lack));
   }
   TRY_ASSIGN(const Brought all, member.exchange({exchange_name(options.name, "memory"), ranks},
                                                 {address, descriptors}, deadline));
@@ -291,7 +321,8 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
     mapped->data.own = data.begin;
   }
   if (has_far)
-    TRY(mapped->reach_far(member, options, ranks, all, agreed.secret, std::move(listener)));
+    TRY(mapped->reach_far(member, options, ranks, all, agreed.secret, std::move(listener),
+                          std::move(card)));
   // Who has mapped waits for those who still map: the first store may come at once.
   TRY_ASSIGN(const Brought ready,
              member.exchange({exchange_name(options.name, "mapped"), ranks}, {}, deadline));

@@ -72,6 +72,36 @@ inline constexpr std::chrono::seconds kFarClose{5};
 inline constexpr std::chrono::microseconds kFarNap{500};
 static_assert(kFarStaging >= 32 + kFarRowBytes && kFarRowBytes >= kFarWhole);
 static_assert(kFarCopied <= kFarWhole && kFarGathered <= kFarUnsent);
+
+// ---- PEs of other nodes that have RDMA, too
+
+// What is registered, and shown to a peer, at once: pinning it takes some milliseconds, and all of
+// it is memory that is taken then.
+inline constexpr uint64_t kFarPart = uint64_t{16} << 20;
+// A message with its header: many small frames, and two packets of the largest size.
+inline constexpr uint32_t kFarMessageBytes = 8192;
+inline constexpr uint32_t kFarOfferBytes = 48;
+// Messages that may be under way to one side, and those that only return credits.
+inline constexpr uint32_t kFarCredits = 16;
+inline constexpr uint32_t kFarCreditMessages = 2;
+inline constexpr uint32_t kFarReceives = kFarCredits + kFarCreditMessages;
+// One RDMA write or read, from symmetric memory; and by way of a buffer, of which there are some.
+inline constexpr uint64_t kFarPiece = uint64_t{1} << 20;
+inline constexpr uint64_t kFarBuffer = uint64_t{128} << 10;
+inline constexpr uint32_t kFarBuffers = 16;
+// Pieces of one queue pair that are under way, and their bytes: messages wait behind them.
+inline constexpr uint32_t kFarFlying = 32;
+inline constexpr uint64_t kFarFlyingBytes = uint64_t{4} << 20;
+// Windows of one queue pair that are being bound.
+inline constexpr uint32_t kFarBinds = 32;
+// Windows that are asked for at a time, and so words that nobody has taken yet.
+inline constexpr uint32_t kFarHeard = 64;
+// How long a queue pair may take to pass its trial; and work of it to complete.
+inline constexpr std::chrono::seconds kFarTrial{10};
+inline constexpr std::chrono::seconds kFarCardSilence{10};
+static_assert(kFarPart % kGranule == 0 && kFarPiece <= kFarPart && kFarBuffer <= kFarPiece);
+static_assert(kFarCredits >= 4 && kFarMessageBytes > kFarStaging / kFarCredits);
+
 // How long the proxy of a GPU polls when nothing has come; then it sleeps for a part of the time
 // since, so that who asks waits no longer than that part of what it did before.
 inline constexpr std::chrono::microseconds kFarProxySpin{200};

@@ -6,6 +6,7 @@
 
 #include "penstock/base.h"
 #include "penstock/symm/group.h"
+#include "penstock/verbs.h"
 
 namespace penstock::symm {
 
@@ -37,6 +38,13 @@ uint32_t far_looks(bool is_crowded);
 uint64_t alignment_of(uint64_t bytes);
 std::chrono::nanoseconds join_time(const GroupOptions& options);
 
+// RDMA of this process; or why it has none.
+struct FoundCard {
+  std::unique_ptr<verbs::Provider> provider = nullptr;
+  FarLack lack = FarLack::off;
+  std::string why = text_of(FarLack::off);
+};
+
 struct Group::Mapped {
   bool is_crowded = false;      // all PEs say the same: they meet in another way then
   std::vector<uint32_t> slots;  // by PE, where some are on other nodes; of these kNoSlot
@@ -46,7 +54,7 @@ struct Group::Mapped {
   // Makes the three of them.
   Outcome<void> reach_far(job::Member& member, const GroupOptions& options,
                           const std::vector<uint32_t>& ranks, const std::vector<job::Brought>& all,
-                          const FarSecret& secret, FarListener listener);
+                          const FarSecret& secret, FarListener listener, FoundCard card);
 
   Addresses memory_addresses;
   Addresses data_addresses;

@@ -58,7 +58,7 @@ std::vector<Case> cases() {
     all.push_back({scenario, 5, "0,0,1,0,2"});
   }
   for (const char* scenario : {"computes", "by_themselves", "at_once", "threads", "strides",
-                               "questions", "strangers", "third"}) {
+                               "questions", "random", "strangers", "third"}) {
     all.push_back({scenario, 2});
     all.push_back({scenario, 2, "2"});
     all.push_back({scenario, 3, "3"});

@@ -8,14 +8,30 @@ namespace penstock::symm::test {
 namespace {
 
 Scenario find(const char* name) {
-  for (const Named* all : {kMemoryScenarios, kCollectiveScenarios, kTeamScenarios, kEndScenarios,
-                           kDeviceScenarios, kDeviceFaultScenarios, kDeviceApartScenarios,
-                           kDeviceFarScenarios, kFarScenarios, kFarKernelScenarios}) {
+  for (const Named* all :
+       {kMemoryScenarios, kCollectiveScenarios, kTeamScenarios, kEndScenarios, kDeviceScenarios,
+        kDeviceFaultScenarios, kDeviceApartScenarios, kDeviceFarScenarios, kFarScenarios,
+        kRandomScenarios, kFarKernelScenarios}) {
     for (const Named* one = all; one->name != nullptr; ++one) {
       if (std::strcmp(one->name, name) == 0) return one->run;
     }
   }
   return nullptr;
+}
+
+// Reaches all of other nodes, which takes no more than that somebody wants something of them, and
+// waits until they are reached by RDMA.
+void reach_by_rdma(Group& group) {
+  for (uint32_t pe = 0; pe < group.size(); ++pe) {
+    if (group.is_near(pe)) continue;
+    uint64_t word = 0;
+    CHECK(group.get(&word, group.heap_address(0), sizeof word, pe).ok());
+    FarWay way;
+    while (!(way = group.far_way(pe)).is_decided) group.progress();
+    if (!way.is_rdma) std::fprintf(stderr, "symm_pes: PE %u: %s\n", pe, way.why.c_str());
+    CHECK(way.is_rdma);
+  }
+  CHECK(group.barrier(group.world()).ok());
 }
 
 constexpr const char* kSimulated = "simulated";
@@ -31,11 +47,18 @@ int run(const char* name, bool simulated) {
     std::fprintf(stderr, "symm_pes: %s\n", member.error().message.c_str());
     return 2;
   }
-  auto group = Group::join(**member, {.heap_bytes = uint64_t{64} << 20, .has_program_data = true});
+  const auto rdma = rdma_from_environment();
+  if (!rdma) {
+    std::fprintf(stderr, "symm_pes: %s\n", rdma.error().message.c_str());
+    return 2;
+  }
+  auto group = Group::join(
+      **member, {.heap_bytes = uint64_t{64} << 20, .has_program_data = true, .rdma = *rdma});
   if (!group) {
     std::fprintf(stderr, "symm_pes: %s\n", group.error().message.c_str());
     return 2;
   }
+  if (rdma->use == RdmaChoice::Use::required) reach_by_rdma(**group);
   std::optional<penstock::test::SimulatedDevices> gpus;
   if (simulated) {
     gpus.emplace(penstock::test::SimulatedDeviceOptions{.devices = kSimulatedGpusMost});

@@ -56,6 +56,7 @@ extern const Named kDeviceFaultScenarios[];
 extern const Named kDeviceFarScenarios[];
 extern const Named kDeviceApartScenarios[];
 extern const Named kFarScenarios[];
+extern const Named kRandomScenarios[];
 extern const Named kFarKernelScenarios[];
 
 }  // namespace penstock::symm::test

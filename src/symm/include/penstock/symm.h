@@ -15,6 +15,7 @@
 #include "penstock/symm/lock.h"
 #include "penstock/symm/patience.h"
 #include "penstock/symm/pe_set.h"
+#include "penstock/symm/rdma.h"
 #include "penstock/symm/size_text.h"
 #include "penstock/symm/team.h"
 #include "penstock/symm/window.h"

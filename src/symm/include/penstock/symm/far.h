@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "penstock/base.h"
 
@@ -50,6 +51,14 @@ struct FarAnswer {
   uint64_t value = 0;
 };
 
+// How a PE is reached.
+struct FarWay {
+  bool is_decided = true;  // it may be a better one soon
+  bool is_rdma = false;
+  std::string device;  // of this side
+  std::string why;     // not by RDMA
+};
+
 // Thread safe. PEs are numbers of the group and on other nodes; places were checked against the
 // segments' sizes. Calls end with peer_gone when the PE is not reached any more. To each PE
 // requests take effect in the order in which they were made.
@@ -89,6 +98,8 @@ class FarMemory {
   // The same when nothing happens: may sleep for as long, and wakes when something comes.
   virtual void doze(uint32_t microseconds) = 0;
 
+  // For people; makes no connection.
+  virtual FarWay way(uint32_t pe) = 0;
   // A PE whose connection ended without a good bye.
   virtual std::optional<uint32_t> broken() const = 0;
   // Says good bye to all. No other call follows, and none is under way.

@@ -15,6 +15,7 @@
 #include "penstock/symm/far.h"
 #include "penstock/symm/heap.h"
 #include "penstock/symm/patience.h"
+#include "penstock/symm/rdma.h"
 #include "penstock/symm/team.h"
 #include "penstock/symm/window.h"
 
@@ -34,6 +35,7 @@ struct GroupOptions {
   std::chrono::nanoseconds time_to_join{0};  // 0: a minute
   // By which PEs of other nodes reach this one: those whose names begin so. Empty: all.
   std::string interface = {};
+  RdmaChoice rdma = {};            // and whether by RDMA
   engine::Clock* clock = nullptr;  // null: the machine's
 };
 
@@ -189,6 +191,10 @@ class Group final : private Company {
   Status fetch_later_far(void* dest, const void* word, const Change& change, uint32_t pe) const;
   Status change_far(void* word, const Change& change, uint32_t pe) const;
 
+  // How a PE of another node is reached, as it is known now.
+  FarWay far_way(uint32_t pe) const {
+    return far_ == nullptr || pe >= size_ || is_near(pe) ? FarWay() : far_->way(pe);
+  }
   // Lets what PEs of other nodes have sent arrive. For who looks at memory and does not wait.
   void progress() const {
     if (far_ != nullptr) far_->progress();

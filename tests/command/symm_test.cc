@@ -104,7 +104,7 @@ TEST(CheckSymm, names_the_way_to_other_nodes_and_why_it_is_no_better_one) {
   const Json ways = document.value("ways", Json::array());
   ASSERT_GE(ways.size(), 1U);
   EXPECT_EQ(ways[0].value("way", ""), "TCP");
-  EXPECT_THAT(ways[0].value("note", ""), HasSubstr("PE 1 is on another node"));
+  EXPECT_THAT(ways[0].value("note", ""), HasSubstr("PE 1 is on another node; not by RDMA: "));
   for (const char* figure : {"put_bytes_per_second", "get_seconds", "signal_seconds"}) {
     EXPECT_GT(ways[0].value(figure, 0.0), 0) << figure;
   }

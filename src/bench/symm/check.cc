@@ -4,12 +4,12 @@
 #include "pes.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <set>
 
 #include "penstock/bench.h"
-#include "penstock/rails.h"
 
 namespace penstock::bench {
 namespace {
@@ -39,20 +39,34 @@ Outcome<double> median_call(double seconds, Batch&& batch) {
 
 // ---- host memory ----
 
-std::string why_tcp(const std::vector<PeFacts>& pes, const SymmPair& pair) {
-  std::string why = fmt::format("PE {} is on another node", pair.to);
-  if (pes[pair.from].host != pes[pair.to].host) why += " (" + pes[pair.to].host + ")";
-  const std::string lack = rails::why_none();
-  return why +
-         (lack.empty() ? "; symmetric memory does not go by RDMA yet" : "; not by RDMA: " + lack);
+// RDMA is tried beside a connection that is used, which takes a moment.
+Outcome<symm::FarWay> far_way(SymmHost& host, uint32_t pe) {
+  constexpr std::chrono::seconds kDecideTime{5};
+  if (const Status reached = host.gets(1, kWordBytes, pe); !reached.ok())
+    return Failure{reached, fmt::format("PE {} is not reached", pe)};
+  const auto until = std::chrono::steady_clock::now() + kDecideTime;
+  symm::FarWay way = host.group().far_way(pe);
+  while (!way.is_decided && std::chrono::steady_clock::now() < until) {
+    host.group().progress();
+    way = host.group().far_way(pe);
+  }
+  return way;
+}
+
+Outcome<void> tell_far(SymmHost& host, const std::vector<PeFacts>& pes, SymmWay* told) {
+  TRY_ASSIGN(const symm::FarWay far, far_way(host, told->to));
+  told->way = far.is_rdma ? fmt::format("verbs ({})", far.device) : "TCP";
+  told->note = fmt::format("PE {} is on another node", told->to);
+  if (pes[told->from].host != pes[told->to].host) told->note += " (" + pes[told->to].host + ")";
+  if (!far.is_rdma) told->note += "; not by RDMA: " + far.why;
+  return {};
 }
 
 Outcome<SymmWay> host_way(SymmHost& host, const std::vector<PeFacts>& pes, const SymmPair& pair,
                           double seconds) {
   SymmWay way{pair.from, pair.to, "host", "shared memory", {}, {}, {}, {}, {}, {}};
   if (host.group().at(host.there(), 1, pair.to) == nullptr) {
-    way.way = "TCP";
-    way.note = why_tcp(pes, pair);
+    TRY(tell_far(host, pes, &way));
   }
   const double each = seconds / 5;
   TRY_ASSIGN(const double put, median_call(each, [&](uint64_t calls) {

@@ -21,6 +21,7 @@ Outcome<std::unique_ptr<SymmHost>> SymmHost::join(job::Member& member, uint64_t 
   symm::GroupOptions options;
   options.name = "measured";
   options.heap_bytes = bytes + kHeapBeside;
+  TRY_ASSIGN(options.rdma, symm::rdma_from_environment());
   TRY_ASSIGN(auto group, symm::Group::join(member, options));
   const auto word = group->heap().allocate(kLine, kLine);
   const auto there = group->heap().allocate(bytes, kLine);

@@ -113,8 +113,10 @@ void begin(const char* call, std::unique_ptr<job::Member> member) {
   own.member = std::move(member);
   // What the host's own words need, and mail between nodes, which takes memory as it is touched;
   // data is in the GPUs' heap.
-  auto group =
-      symm::Group::join(*own.member, {.name = "nvshmem", .heap_bytes = uint64_t{64} << 20});
+  const auto rdma = symm::rdma_from_environment();
+  if (!rdma) fault(call, rdma.error().message);
+  auto group = symm::Group::join(
+      *own.member, {.name = "nvshmem", .heap_bytes = uint64_t{64} << 20, .rdma = *rdma});
   if (!group) fault(call, group.error().message);
   own.group = std::move(*group);
   auto meetings = TeamMeetings::make(*own.group);

@@ -27,6 +27,7 @@ Outcome<Environment> read_environment() {
     found.heap_bytes = *bytes;
   }
   if (const char* const interface = std::getenv("PENSTOCK_INTERFACE")) found.interface = interface;
+  TRY_ASSIGN(found.rdma, symm::rdma_from_environment());
   return found;
 }
 
@@ -41,6 +42,8 @@ std::string info_text() {
                         nothing for PENSTOCK_CHECK_SECONDS (60), ends the job with both places in the program
   PENSTOCK_INTERFACE    where PEs are on several nodes: by which network interfaces they reach this one, those
                         whose names begin so. Default: all
+  PENSTOCK_RDMA         there: auto (RDMA where both have it, else TCP), off, or required (who is not reached
+                        by it is not reached). Default: auto. PENSTOCK_RDMA_DEVICE: by which device
 SMA_... of SHMEM_... works, too, where that is not set.
 )";
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "penstock/base.h"
+#include "penstock/symm.h"
 
 namespace penstock::shmem {
 
@@ -15,10 +16,11 @@ struct Environment {
   bool wants_info = false;
   bool is_debugging = false;
   std::string interface;    // by which other nodes reach this one; empty: all
+  symm::RdmaChoice rdma;    // whether they do by RDMA
   uint64_t heap_bytes = 0;  // 0: not said
 };
 
-// It fails for a size that is none.
+// It fails for a size or a choice that is none.
 Outcome<Environment> read_environment();
 
 // What SHMEM_INFO prints.

@@ -59,6 +59,7 @@ void join(const char* call, Process& own) {
   symm::GroupOptions options;
   options.heap_bytes = environment->heap_bytes;
   options.interface = environment->interface;
+  options.rdma = environment->rdma;
   options.has_program_data = true;
   auto group = symm::Group::join(*own.member, options);
   if (!group) fault(call, group.error().message);

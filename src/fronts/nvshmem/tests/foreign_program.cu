@@ -1,9 +1,6 @@
 // What programs written for NVSHMEM expect of its headers beyond the functions: that each may be
 // included by its place, in any order, that assert() comes with them, that attributes need no
 // initialiser where a call fills them, and that functions may be declared again, as weak ones.
-#include <host/nvshmemx_api.h>
-#include <host/nvshmem_api.h>
-
 #include <bootstrap_device_host/nvshmem_uniqueid.h>
 #include <device/nvshmem_coll_defines.cuh>
 #include <device/nvshmem_defines.h>
@@ -13,13 +10,15 @@
 #include <device_host/nvshmem_common.cuh>
 #include <device_host/nvshmem_types.h>
 #include <device_host_transport/nvshmem_constants.h>
+#include <host/nvshmem_api.h>
 #include <host/nvshmem_coll_api.h>
+#include <host/nvshmemx_api.h>
 #include <host/nvshmemx_coll_api.h>
 #include <non_abi/nvshmem_version.h>
 #include <non_abi/nvshmemx_error.h>
+#include <nvshmem.h>
 #include <nvshmem_host.h>
 #include <nvshmemx.h>
-#include <nvshmem.h>
 
 namespace program {
 

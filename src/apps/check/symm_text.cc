@@ -50,6 +50,22 @@ std::string places_of(const bench::SymmReport& report) {
   return text;
 }
 
+// By which card each PE's GPU goes to those of other nodes.
+std::string rails_of(const bench::SymmReport& report) {
+  if (report.rails.empty()) return "";
+  console::Table table({"PE", "PE", "GPU", "card", "narrowest link", "why"}, {0, 1, 2, 4});
+  for (const bench::SymmRail& rail : report.rails) {
+    table.add({std::to_string(rail.from), std::to_string(rail.to), std::to_string(rail.gpu),
+               rail.card.empty() ? "none" : rail.card,
+               rail.bytes_per_second > 0 ? console::human_rate(rail.bytes_per_second) : "-",
+               rail.why});
+  }
+  return "\nbetween GPUs of two nodes, the best GPU and card to leave by (not used yet: bytes go "
+         "by "
+         "the hosts):\n" +
+         table.text();
+}
+
 }  // namespace
 
 bool is_well(const bench::SymmReport& report) {
@@ -77,6 +93,7 @@ std::string text_of(const bench::SymmReport& report) {
       "\nby the first PE, large ones of 16 MiB (GPUs 64 MiB); 8 B put: until it is there (quiet); "
       "signal: one way\n";
   if (pairs < report.pairs) text += fmt::format("{} of {} pairs\n", pairs, report.pairs);
+  text += rails_of(report);
   if (report.barrier_seconds) {
     text +=
         fmt::format("barrier of {} PEs: {}", report.pes.size(), time_text(report.barrier_seconds));

@@ -262,6 +262,12 @@ Outcome<void> Check::begin() {
     report_.pes.push_back(std::move(shown));
   }
   report_.pairs = pes_.size() * (pes_.size() - 1) / 2;
+  std::vector<RailPe> on_rails;
+  for (const PeFacts& pe : pes_) {
+    on_rails.push_back({pe.node, {}, pe.rails});
+    if (pe.gpus > 0) on_rails.back().gpu = pe.gpu;
+  }
+  report_.rails = rails_between(on_rails, pairs_to_measure(member_.place().size));
   return begin_gpus();
 }
 

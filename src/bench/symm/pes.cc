@@ -49,7 +49,8 @@ Json json_of(const PeFacts& facts) {
           {"gpus", facts.gpus},           {"gpu", facts.gpu},
           {"gpu_name", facts.gpu_name},   {"gpu_uuid", facts.gpu_uuid},
           {"gpu_bytes", facts.gpu_bytes}, {"sees", facts.sees},
-          {"reaches", facts.reaches},     {"no_gpu", facts.no_gpu}};
+          {"reaches", facts.reaches},     {"no_gpu", facts.no_gpu},
+          {"rails", json_of(facts.rails)}};
 }
 
 std::vector<std::string> texts_at(const Json& json, const char* key) {
@@ -74,6 +75,7 @@ PeFacts facts_from(const Json& json) {
   facts.sees = texts_at(json, "sees");
   facts.reaches = texts_at(json, "reaches");
   facts.no_gpu = text_at(json, "no_gpu");
+  facts.rails = rail_node_from(json.value("rails", Json::object()));
   return facts;
 }
 
@@ -124,6 +126,7 @@ PeFacts facts_of(const job::Member& member) {
   facts.gpu_name = own.name;
   facts.gpu_uuid = text_of(own.uuid);
   facts.gpu_bytes = own.memory_bytes;
+  if (member.place().nodes > 1) facts.rails = own_rail_node();
   for (uint32_t i = 0; i < all.size(); ++i) {
     facts.sees.push_back(text_of(all[i].uuid));
     if ((own.peers >> i & 1) != 0) facts.reaches.push_back(facts.sees.back());

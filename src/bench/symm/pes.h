@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/bench/symm.h"
+#include "penstock/bench/symm_rails.h"
 #include "penstock/json.h"
 
 namespace penstock::bench {
@@ -25,6 +26,7 @@ struct PeFacts {
   std::vector<std::string> sees;     // uuids of all that it sees,
   std::vector<std::string> reaches;  // and of those whose memory its own one reaches
   std::string no_gpu;                // why it uses none
+  rails::RailNode rails;             // what it sees of its machine; empty: all PEs are on one node
 };
 
 // Asks the driver for the GPU: its own among those of its node.

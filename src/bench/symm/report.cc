@@ -39,6 +39,20 @@ SymmPe pe_from(const Json& json) {
   return pe;
 }
 
+Json json_of(const SymmRail& rail) {
+  return {{"from", rail.from}, {"to", rail.to},   {"gpu", rail.gpu},
+          {"card", rail.card}, {"why", rail.why}, {"bytes_per_second", rail.bytes_per_second}};
+}
+
+SymmRail rail_from(const Json& json) {
+  return {small_number_at(json, "from"),
+          small_number_at(json, "to"),
+          small_number_at(json, "gpu"),
+          text_at(json, "card"),
+          value_at(json, "bytes_per_second").value_or(0),
+          text_at(json, "why")};
+}
+
 // Of a list under a key, the objects.
 template <class T>
 std::vector<T> all_at(const Json& json, const char* key, T (*read)(const Json&)) {
@@ -86,9 +100,11 @@ Json json_of(const SymmReport& report) {
   Json json = {{"pes", Json::array()},
                {"pairs", report.pairs},
                {"ways", Json::array()},
+               {"rails", Json::array()},
                {"gpus", report.gpus}};
   for (const SymmPe& pe : report.pes) json["pes"].push_back(json_of(pe));
   for (const SymmWay& way : report.ways) json["ways"].push_back(json_of(way));
+  for (const SymmRail& rail : report.rails) json["rails"].push_back(json_of(rail));
   add(&json, "barrier_seconds", report.barrier_seconds);
   add(&json, "stream_barrier_seconds", report.stream_barrier_seconds);
   return json;
@@ -99,6 +115,7 @@ SymmReport report_from(const Json& json) {
   report.pes = all_at(json, "pes", pe_from);
   report.pairs = number_at(json, "pairs");
   report.ways = all_at(json, "ways", way_from);
+  report.rails = all_at(json, "rails", rail_from);
   report.gpus = text_at(json, "gpus");
   report.barrier_seconds = value_at(json, "barrier_seconds");
   report.stream_barrier_seconds = value_at(json, "stream_barrier_seconds");

@@ -9,4 +9,5 @@
 #include "penstock/bench/scratch.h"
 #include "penstock/bench/suites.h"
 #include "penstock/bench/symm.h"
+#include "penstock/bench/symm_rails.h"
 #include "penstock/bench/workload.h"

@@ -46,10 +46,22 @@ struct SymmWay {
   std::string note;                      // why nothing better is there
 };
 
+// By which GPU and network card of its node bytes of a PE's GPU go best to that of a PE on another
+// node (decision 0079). Chosen, not applied: bytes between nodes go through the hosts yet.
+struct SymmRail {
+  uint32_t from = 0;
+  uint32_t to = 0;
+  uint32_t gpu = 0;  // as `from` numbers them; another one than its own: over NVLink first
+  std::string card;  // empty: none is known
+  double bytes_per_second = 0;  // of the narrowest link, as far as it is known; 0: no card
+  std::string why;
+};
+
 struct SymmReport {
   std::vector<SymmPe> pes;
   uint64_t pairs = 0;                            // that there are; of many PEs not all are measured
   std::vector<SymmWay> ways;                     // those of a pair stand together
+  std::vector<SymmRail> rails;                   // of the pairs on two nodes, both directions
   std::optional<double> barrier_seconds;         // of all PEs, by their processors
   std::optional<double> stream_barrier_seconds;  // of the PEs of one node, by kernels on streams
   std::string gpus;                              // why GPUs' memory was not measured; empty: it was

@@ -99,8 +99,8 @@ const std::atomic<uint32_t>& Member::departures() const {
   return impl_->departures();
 }
 
-void Member::follow(uint32_t* word, std::vector<uint32_t> ranks) {
-  impl_->follow(word, std::move(ranks));
+void Member::follow(uint32_t* word, std::vector<uint32_t> ranks, Time::duration after_leave) {
+  impl_->follow(word, std::move(ranks), after_leave);
 }
 void Member::unfollow(uint32_t* word) {
   impl_->unfollow(word);

@@ -287,7 +287,8 @@ void Member::Impl::watch() {
   while (!stopping_ && connection_) {
     pollfd ready[2] = {{connection_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     if (connection_->has_unsent() && !blocked_) ready[0].events |= POLLOUT;
-    const int wait_ms = blocked_ ? 2 : -1;
+    const int due_ms = count_leaves();
+    const int wait_ms = blocked_ ? 2 : due_ms;
     lock.unlock();
     const int got = ::poll(ready, 2, wait_ms);
     ASSERT(got >= 0 || errno == EINTR);
@@ -369,7 +370,13 @@ void Member::Impl::take_brought(Waiter& waiter, Frame& frame) {
 void Member::Impl::take_ended(const EndedBody& ended) {
   for (const End& end : ended.ends) note(end);
   for (const uint32_t rank : ended.left) ended_[rank].store(1, std::memory_order_release);
-  if (!ended.left.empty()) departures_.fetch_add(1, std::memory_order_release);
+  if (ended.left.empty()) return;
+  departures_.fetch_add(1, std::memory_order_release);
+  for (Follower& follower : followers_) {
+    const auto is_followed = [&](uint32_t rank) { return follower.has(rank); };
+    if (std::any_of(ended.left.begin(), ended.left.end(), is_followed))
+      follower.note_left(member_now());
+  }
 }
 
 void Member::Impl::note(const End& end) {
@@ -382,16 +389,46 @@ void Member::Impl::note(const End& end) {
   for (const Follower& follower : followers_) follower.count(end);
 }
 
-void Member::Impl::Follower::count(const End& end) const {
-  const bool is_one = std::find(ranks.begin(), ranks.end(), end.rank) != ranks.end();
-  if (is_one || end.how == How::aborted) __atomic_fetch_add(word, 1, __ATOMIC_RELEASE);
+// Counts leaves that are due; milliseconds until the next is, -1: none is to come.
+int Member::Impl::count_leaves() {
+  const Time now = member_now();
+  std::optional<Time> next;
+  for (Follower& one : followers_) {
+    if (!one.due) continue;
+    if (*one.due > now) {
+      next = std::min(*one.due, next.value_or(*one.due));
+      continue;
+    }
+    one.due.reset();
+    __atomic_fetch_add(one.word, 1, __ATOMIC_RELEASE);
+  }
+  return next ? poll_until(*next) : -1;
 }
 
-void Member::Impl::follow(uint32_t* word, std::vector<uint32_t> ranks) {
+bool Member::Impl::Follower::has(uint32_t rank) const {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+void Member::Impl::Follower::count(const End& end) const {
+  if (has(end.rank) || end.how == How::aborted) __atomic_fetch_add(word, 1, __ATOMIC_RELEASE);
+}
+
+// Of ranks that have left; only the first one counts.
+void Member::Impl::Follower::note_left(Time now) {
+  if (is_left) return;
+  is_left = true;
+  due = now + after_leave;
+}
+
+void Member::Impl::follow(uint32_t* word, std::vector<uint32_t> ranks, Time::duration after_leave) {
   const std::lock_guard lock(mutex_);
-  const Follower& added = followers_.emplace_back(Follower{word, std::move(ranks)});
+  Follower& added = followers_.emplace_back(Follower{word, std::move(ranks), after_leave});
   __atomic_store_n(word, 0, __ATOMIC_RELEASE);
   for (const End& end : ends_) added.count(end);
+  // An end among these counts already: a leave more does not harm.
+  const auto is_over = [this](uint32_t rank) { return has_ended(rank); };
+  if (std::any_of(added.ranks.begin(), added.ranks.end(), is_over)) added.note_left(member_now());
+  if (wake_) wake();
 }
 
 void Member::Impl::unfollow(uint32_t* word) {

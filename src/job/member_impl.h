@@ -32,7 +32,7 @@ class Member::Impl {
   Outcome<std::vector<Brought>> exchange(const Meeting& meeting, const Bring& bring, Time deadline);
   const std::atomic<uint32_t>& trouble() const { return trouble_; }
   const std::atomic<uint32_t>& departures() const { return departures_; }
-  void follow(uint32_t* word, std::vector<uint32_t> ranks);
+  void follow(uint32_t* word, std::vector<uint32_t> ranks, Time::duration after_leave);
   void unfollow(uint32_t* word);
   std::vector<End> ends() const;
   bool has_ended(uint32_t rank) const;
@@ -52,8 +52,13 @@ class Member::Impl {
   struct Follower {
     uint32_t* word = nullptr;
     std::vector<uint32_t> ranks;
+    Time::duration after_leave{};
+    bool is_left = false;          // by one of them, or more
+    std::optional<Time> due = {};  // when that counts; none: it has, or nobody has left
 
+    bool has(uint32_t rank) const;
     void count(const End& end) const;
+    void note_left(Time now);
   };
 
   Status start(const Welcome& welcome, uint32_t rank);
@@ -68,6 +73,7 @@ class Member::Impl {
   void take_brought(Waiter& waiter, Frame& frame);
   void take_ended(const EndedBody& ended);
   void note(const End& end);
+  int count_leaves();
   void lose(const std::string& why);
   void wake();
 

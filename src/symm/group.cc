@@ -88,6 +88,10 @@ std::optional<uint32_t> Group::first_gone() const {
   return std::nullopt;
 }
 
+void Group::follow_trouble(uint32_t* word) {
+  member_.follow(word, ranks_, limits::kAfterLeave);
+}
+
 Status Group::is_there() {
   if (member_.departures().load(std::memory_order_acquire) != 0 && has_been_left())
     return Code::peer_gone;

@@ -85,6 +85,12 @@ TEST(Launch, who_left_is_no_trouble_but_meets_nobody) {
   EXPECT_THAT(job.lines(), ElementsAre("peer gone: rank 0 has left the job"));
 }
 
+TEST(Launch, words_count_who_left_after_their_time) {
+  const Launched job = launched(
+      ranks(3, {"join", "0:meet-followed", "0:leave", "0:exit", "follow-leaving", "leave"}));
+  EXPECT_EQ(job.exit_code, 0) << job.err;
+}
+
 TEST(Launch, who_lets_the_connection_go_is_lost) {
   const Launched job = launched(ranks(2, {"join", "0:drop", "0:sleep", "meet", "trouble", "fail"}));
   EXPECT_EQ(job.exit_code, 7);

@@ -225,6 +225,26 @@ void wait_for_room(const std::string& rank) {
   });
 }
 
+// Rank 0 leaves meanwhile: a word counts that once, when its time has come.
+void follow_leaving(Member& member) {
+  const auto load = [](const uint32_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); };
+  uint32_t soon = 7;
+  uint32_t later = 7;
+  uint32_t others = 7;
+  uint32_t after = 7;
+  member.follow(&soon, everyone(member), milliseconds(20));
+  member.follow(&later, everyone(member), seconds(3600));
+  member.follow(&others, {member.place().rank}, milliseconds(0));
+  EXPECT(load(soon) == 0 && load(later) == 0 && load(others) == 0);
+  EXPECT(meet(member, "followed", everyone(member), "").has_value());
+  wait_until([&] { return load(soon) == 1; });
+  EXPECT(member.has_ended(0));
+  member.follow(&after, everyone(member), milliseconds(20));
+  wait_until([&] { return load(after) == 1; });
+  EXPECT(load(soon) == 1 && load(later) == 0 && load(others) == 0);
+  for (uint32_t* const word : {&soon, &later, &others, &after}) member.unfollow(word);
+}
+
 std::vector<uint32_t> neighbours(const Member& member) {
   std::vector<uint32_t> ranks;
   for (const uint32_t rank : everyone(member)) {
@@ -297,6 +317,9 @@ int run(int argc, char** argv) {
          if (rank == "0") std::printf("%.1f us for each meeting\n", took.count() / 1000);
        }},
       {"trouble", [&] { wait_for_trouble(*member); }},
+      {"follow-leaving", [&] { follow_leaving(*member); }},
+      {"meet-followed",
+       [&] { EXPECT(meet(*member, "followed", everyone(*member), "").has_value()); }},
       {"leave", [&] { member->leave(); }},
       {"abort", [&] { member->abort(42, "it was asked to"); }},
       {"drop", [&] { member.reset(); }},

@@ -70,6 +70,22 @@ void killed_while_kernels_wait_for_a_word(const Pe& pe) {
   });
 }
 
+// One that leaves is no trouble, unless others' kernels still wait for it.
+void leaves_while_kernels_wait(const Pe& pe) {
+  OnDevice on = begin(pe);
+  auto streams = make_streams(*on.heap);
+  use(pe.group, *on.heap, *streams, 1);
+  if (pe.me() == 0) return;
+  const auto begin_time = steady_clock::now();
+  auto* const signal = on.allocate<uint64_t>(1);
+  CHECK(streams->wait(signal, 0, 77, nullptr).ok());
+  CHECK(on.device->synchronize(nullptr).ok());
+  CHECK(streams->failure() == device::kSymmPeerGone);
+  const auto took = steady_clock::now() - begin_time;
+  CHECK(took >= std::chrono::seconds(9) && took < std::chrono::seconds(30));
+  CHECK(pe.group.first_gone() == 0);
+}
+
 void killed_in_a_barrier_of_the_host(const Pe& pe) {
   rest_goes_on(pe, [&](const OnDevice&, DeviceStreams& streams) {
     CHECK(pe.group.barrier(pe.group.world()).code() == Code::peer_gone);
@@ -278,6 +294,7 @@ const Named kDeviceFaultScenarios[] = {
     {"device_in_barrier", killed_in_a_barrier_on_a_stream},
     {"device_in_wait", killed_while_kernels_wait_for_a_word},
     {"device_in_host_barrier", killed_in_a_barrier_of_the_host},
+    {"device_leaves", leaves_while_kernels_wait},
     {"device_groups", groups_in_any_order},
     {"device_full", heap_that_is_full},
     {"device_no_such_pe", kernel_names_no_pe},

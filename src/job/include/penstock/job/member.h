@@ -87,10 +87,10 @@ class Member {
   // The number of ranks that ended before they left: waits poll it. Pairs with what is told by
   // first_end(): who sees a number there finds the end here. It never goes down.
   const std::atomic<uint32_t>& trouble() const;
-  // Keeps a word equal to the number of these ranks that are among ends(), and of those that have
-  // aborted the job, until unfollow(): one that others look at than this process's threads, a GPU's
-  // for one.
-  void follow(uint32_t* word, std::vector<uint32_t> ranks);
+  // Counts in a word, until unfollow(), those of these ranks that are among ends(), and those that
+  // have aborted the job; and one more, so long after the first of these ranks has left. For those
+  // who look at no more than a word, a GPU's kernels for one.
+  void follow(uint32_t* word, std::vector<uint32_t> ranks, Time::duration after_leave);
   void unfollow(uint32_t* word);
   // Changes whenever ranks have left, which is no trouble, unless somebody still waits for them:
   // has_ended() says who. It never goes down.

@@ -207,8 +207,9 @@ class Group final : private Company {
   // names it.
   Outcome<std::vector<job::Brought>> exchange(const std::string& what, const job::Bring& bring);
 
-  // As job::Member::follow(): a word that is not 0 once somebody of the group has ended.
-  void follow_trouble(uint32_t* word) { member_.follow(word, ranks_); }
+  // As job::Member::follow(): a word that is not 0 once somebody of the group has ended, or left so
+  // long ago that waits end.
+  void follow_trouble(uint32_t* word);
   void unfollow_trouble(uint32_t* word) { member_.unfollow(word); }
 
   // Whether the group can still do anything: peer_gone, when one of its PEs has ended, or left some

@@ -84,10 +84,11 @@ struct SymmState {
   uint64_t heap_bytes;
   char* peers;  // PE 0's heap, as this GPU sees it; PE i's stands i * stride further
   uint64_t stride;
-  uint64_t near_pes[2];     // bit i of 128: PE i is reached by loads and stores; beyond 128 none is
-  SymmTeam* teams;          // kSymmTeamsMax, in this GPU's memory
-  const uint32_t* trouble;  // of the host: not 0 when somebody has ended; waits look at it
-  uint32_t* failure;        // of the host: a kernel that gave up writes why (SymmFailure)
+  uint64_t near_pes[2];  // bit i of 128: PE i is reached by loads and stores; beyond 128 none is
+  SymmTeam* teams;       // kSymmTeamsMax, in this GPU's memory
+  const uint32_t*
+      trouble;  // of the host: not 0 when somebody has ended, or left a while ago; waits look at it
+  uint32_t* failure;  // of the host: a kernel that gave up writes why (SymmFailure)
   SymmFar*
       far;  // in this GPU's memory: how PEs beyond loads and stores are reached; null: they are not
   void* reserved[4];

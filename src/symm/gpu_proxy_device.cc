@@ -7,7 +7,23 @@
 namespace penstock::symm {
 namespace {
 
-constexpr std::array<const char*, 1> kFarKernels = {"penstock_symm_far_changes"};
+constexpr std::array<const char*, 2> kFarKernels = {"penstock_symm_far_changes",
+                                                    "penstock_symm_reserve_stacks"};
+constexpr uint32_t kFarChanges = 0;
+constexpr uint32_t kReserveStacks = 1;
+
+// Later the driver might wait for kernels that wait for the proxy.
+Outcome<void> reserve_stacks(gpu::SymmetricDevice& device) {
+  uint32_t at = 0;
+  std::array<void*, 1> arguments = {&at};
+  Status reserved = device.launch(
+      {.kernel = kReserveStacks, .arguments = arguments, .stream = device.own_stream()});
+  if (reserved.ok()) reserved = device.synchronize(device.own_stream());
+  if (reserved.ok()) return {};
+  return Failure{reserved, fmt::format("GPU {}: memory for the stacks of kernels that ask for far "
+                                       "memory",
+                                       device.id().value)};
+}
 
 }  // namespace
 
@@ -16,6 +32,7 @@ Outcome<std::unique_ptr<GpuProxyDevice>> GpuProxyDevice::make(const OpenDevice& 
   TRY_ASSIGN(auto copies, open(device));
   TRY_ASSIGN(auto kernels, open(device));
   TRY(kernels->load_kernels(kernel_image(), kFarKernels));
+  TRY(reserve_stacks(*kernels));
   return std::unique_ptr<GpuProxyDevice>(new GpuProxyDevice(std::move(copies), std::move(kernels)));
 }
 
@@ -42,7 +59,8 @@ bool GpuProxyDevice::holds(uint64_t address, uint64_t bytes) {
 
 Status GpuProxyDevice::make_changes() {
   std::array<void*, 1> arguments = {&state_};
-  return kernels_->launch({.kernel = 0, .arguments = arguments, .stream = kernels_->own_stream()});
+  return kernels_->launch(
+      {.kernel = kFarChanges, .arguments = arguments, .stream = kernels_->own_stream()});
 }
 
 }  // namespace penstock::symm

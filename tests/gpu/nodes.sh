@@ -60,11 +60,15 @@ step() {
 pes=$(find "$build" -name symm_pes -type f -perm -u+x -print -quit)
 # The machine's network and processes, without its GPUs.
 step "each step, simulated" 60 "$pes" 2 device_far_steps simulated
+# Where it goes on with code that is loaded at once, a call of the driver that waits for kernels held up the proxy.
+eager=(env CUDA_MODULE_LOADING=EAGER)
 step "each step" 60 "$pes" 2 device_far_steps || {
+  step "each step, code loaded at once" 60 "${eager[@]}" "$pes" 2 device_far_steps
   [ -x "$sanitizer" ] && step "each step, watched" 180 \
     "$sanitizer" --target-processes all "$pes" 2 device_far_steps
 }
-step "puts and barriers" 120 "$pes" 2 device_streams
+step "puts and barriers" 120 "$pes" 2 device_streams ||
+  step "puts and barriers, code loaded at once" 120 "${eager[@]}" "$pes" 2 device_streams
 step "a PE that ends" 60 bash -c "\"$pes\" 2 device_end; [ \$? -eq 7 ]"
 if [ -n "$every" ]; then
   for part in memory words collectives reduces reducescatters; do

@@ -17,6 +17,7 @@
 
 PENSTOCK_IMAGE(bits, PENSTOCK_KERNELS_bits)
 PENSTOCK_IMAGE(bytes, PENSTOCK_KERNELS_bytes)
+PENSTOCK_IMAGE(far, PENSTOCK_KERNELS_far)
 PENSTOCK_IMAGE(max, PENSTOCK_KERNELS_max)
 PENSTOCK_IMAGE(min, PENSTOCK_KERNELS_min)
 PENSTOCK_IMAGE(prod, PENSTOCK_KERNELS_prod)
@@ -38,6 +39,8 @@ const void* collective_image(CollectiveImage which) {
       return penstock_symm_max_kernels;
     case CollectiveImage::bits:
       return penstock_symm_bits_kernels;
+    case CollectiveImage::far:
+      return penstock_symm_far_kernels;
   }
   return nullptr;
 }

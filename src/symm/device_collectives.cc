@@ -1,13 +1,14 @@
 #include "penstock/symm/device_collectives.h"
 
 #include "image.h"
-#include "penstock_device/symm/grid_work.h"
+#include "penstock_device/symm/far_work.h"
 
 #include <string>
 #include <vector>
 
 namespace penstock::symm {
 
+using device::FarWork;
 using device::GridKind;
 using device::GridPlan;
 using device::GridWork;
@@ -18,6 +19,11 @@ constexpr std::array<const char*, kCombines> kCombineNames = {"sum", "prod", "mi
                                                               "and", "or",   "xor"};
 constexpr std::array<const char*, kElements> kElementNames = {
     "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"};
+
+static_assert(static_cast<int>(Combine::bit_xor) == static_cast<int>(device::FarCombine::bit_xor) &&
+                  static_cast<int>(Element::u8) == static_cast<int>(device::FarElement::u8) &&
+                  static_cast<int>(Element::f64) == static_cast<int>(device::FarElement::f64),
+              "one list, in two places");
 
 // What no kernel is there for.
 constexpr uint32_t kNoKernel = ~uint32_t{0};
@@ -73,7 +79,11 @@ struct DeviceCollectives::Operation {
   const void* source;
   uint64_t bytes;  // as GridWork has it
   uint32_t root = 0;
-  uint32_t kernel = kNoKernel;
+  Reduction reduction = {Combine::sum, Element::u8};  // of one, as kernels have it
+
+  bool is_reduction() const { return kind == GridKind::reduce || kind == GridKind::reducescatter; }
+  bool collects() const { return kind == GridKind::fcollect || kind == GridKind::alltoall; }
+  bool gives_parts() const { return kind == GridKind::alltoall || kind == GridKind::reducescatter; }
 };
 
 Outcome<std::unique_ptr<DeviceCollectives>> DeviceCollectives::make(DeviceHeap& heap,
@@ -100,30 +110,37 @@ Outcome<std::unique_ptr<DeviceCollectives>> DeviceCollectives::make(DeviceHeap& 
     for (const std::string& name : names) texts.push_back(name.c_str());
     TRY(heap.device().load_kernels(collective_image(file.image), texts));
   }
+  if (!heap.has_far()) return made;
+  static constexpr std::array<const char*, 2> kFarKernels = {"penstock_symm_far_bytes",
+                                                             "penstock_symm_far_reduce"};
+  TRY(heap.device().load_kernels(collective_image(CollectiveImage::far), kFarKernels));
+  made->far_bytes_kernel_ = next++;
+  made->far_reduce_kernel_ = next++;
   return made;
 }
 
-Status DeviceCollectives::launch(const Team& team, const Operation& operation, Stream stream) {
+// Whether this PE has all that the operation takes and gives.
+Status DeviceCollectives::check(const Team& team, const Operation& operation) const {
   if (team.size() > device::kSymmNearMax || team.id() >= device::kSymmTeamsMax)
     return Code::not_supported;
-  // Blocks reach the others by loads and stores: of far members only kernels of one block know.
-  if (heap_.has_far(team)) return Code::not_supported;
   if (operation.root >= team.size()) return Code::invalid_argument;
   if (operation.bytes == 0) return {};
   uint64_t all = 0;
   if (__builtin_mul_overflow(operation.bytes, uint64_t{team.size()}, &all))
     return Code::invalid_argument;
-  const bool collects =
-      operation.kind == GridKind::fcollect || operation.kind == GridKind::alltoall;
-  const bool gives_parts =
-      operation.kind == GridKind::alltoall || operation.kind == GridKind::reducescatter;
   const uint32_t me = team.set().pe(team.index());
   const bool has_source = operation.kind != GridKind::broadcast || operation.root == team.index();
-  if (heap_.at(operation.dest, collects ? all : operation.bytes, me) == nullptr ||
-      (has_source &&
-       heap_.at(operation.source, gives_parts ? all : operation.bytes, me) == nullptr)) {
+  if (heap_.at(operation.dest, operation.collects() ? all : operation.bytes, me) == nullptr ||
+      (has_source && heap_.at(operation.source, operation.gives_parts() ? all : operation.bytes,
+                              me) == nullptr)) {
     return Code::invalid_argument;
   }
+  return {};
+}
+
+Status DeviceCollectives::launch(const Team& team, const Operation& operation, Stream stream) {
+  TRY(check(team, operation));
+  if (operation.bytes == 0) return {};
   // Alone everything is a copy.
   if (team.size() == 1) {
     return operation.dest == operation.source
@@ -131,23 +148,32 @@ Status DeviceCollectives::launch(const Team& team, const Operation& operation, S
                : heap_.device().copy(operation.dest, operation.source, operation.bytes, stream);
   }
   const PeSet& set = team.set();
-  const GridPlan plan =
-      device::grid_plan(operation.kind, static_cast<int>(set.size), operation.bytes);
-  GridWork work = {.dest = operation.dest,
-                   .source = operation.source,
-                   .bytes = operation.bytes,
-                   .pairs = plan.pairs,
-                   .start = static_cast<int32_t>(set.start),
-                   .stride = static_cast<int32_t>(set.stride),
-                   .size = static_cast<int32_t>(set.size),
-                   .index = static_cast<int32_t>(team.index()),
-                   .team = static_cast<int32_t>(team.id()),
-                   .root = static_cast<int32_t>(operation.root),
-                   .kind = operation.kind,
-                   .blocks = plan.blocks};
-  const uint32_t kernel = operation.kernel != kNoKernel ? operation.kernel
-                          : plan.pairs != 0             ? marked_bytes_kernel_
-                                                        : bytes_kernel_;
+  const GridWork work = {.dest = operation.dest,
+                         .source = operation.source,
+                         .bytes = operation.bytes,
+                         .pairs = 0,
+                         .start = static_cast<int32_t>(set.start),
+                         .stride = static_cast<int32_t>(set.stride),
+                         .size = static_cast<int32_t>(set.size),
+                         .index = static_cast<int32_t>(team.index()),
+                         .team = static_cast<int32_t>(team.id()),
+                         .root = static_cast<int32_t>(operation.root),
+                         .kind = operation.kind,
+                         .blocks = 1};
+  return heap_.has_far(team) ? launch_far(team, operation, work, stream)
+                             : launch_near(operation, work, stream);
+}
+
+Status DeviceCollectives::launch_near(const Operation& operation, GridWork work, Stream stream) {
+  const GridPlan plan = device::grid_plan(work.kind, work.size, work.bytes);
+  work.pairs = plan.pairs;
+  work.blocks = plan.blocks;
+  uint32_t kernel = plan.pairs != 0 ? marked_bytes_kernel_ : bytes_kernel_;
+  if (operation.is_reduction()) {
+    const auto [combine, element] = operation.reduction;
+    kernel = reduce_kernels_[static_cast<size_t>(combine)][static_cast<size_t>(element)];
+    ASSERT(kernel != kNoKernel);
+  }
   device::SymmState state = heap_.state();
   std::array<void*, 2> arguments = {&state, &work};
   return heap_.device().launch({.kernel = kernel,
@@ -155,6 +181,26 @@ Status DeviceCollectives::launch(const Team& team, const Operation& operation, S
                                 .threads = plan.threads,
                                 .arguments = arguments,
                                 .stream = stream});
+}
+
+// By one block, as what goes to far members is slower than that.
+Status DeviceCollectives::launch_far(const Team& team, const Operation& operation,
+                                     const GridWork& work, Stream stream) {
+  const auto near = heap_.near_members(team);
+  FarWork far = {.work = work,
+                 .plan = device::far_plan(near.data(), work.size, work.index),
+                 .combine = static_cast<uint32_t>(operation.reduction.combine),
+                 .element = static_cast<uint32_t>(operation.reduction.element),
+                 .is_small = device::is_far_small(work.size, work.bytes) ? 1U : 0U,
+                 .landing_bytes = device::kFarLandingBytes};
+  device::SymmState state = heap_.state();
+  std::array<void*, 2> arguments = {&state, &far};
+  return heap_.device().launch(
+      {.kernel = operation.is_reduction() ? far_reduce_kernel_ : far_bytes_kernel_,
+       .blocks = 1,
+       .threads = device::far_threads(work.bytes),
+       .arguments = arguments,
+       .stream = stream});
 }
 
 Status DeviceCollectives::broadcast(const Team& team, void* dest, const void* source,
@@ -186,9 +232,7 @@ Status DeviceCollectives::start_reduction(const Team& team, Reduction reduction,
   } else if (reduction.combine == Combine::sum || reduction.combine == Combine::prod) {
     element = without_sign(element);
   }
-  operation.kernel =
-      reduce_kernels_[static_cast<size_t>(reduction.combine)][static_cast<size_t>(element)];
-  ASSERT(operation.kernel != kNoKernel);
+  operation.reduction = {reduction.combine, element};
   return launch(team, operation, stream);
 }
 

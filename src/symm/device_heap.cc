@@ -366,6 +366,23 @@ Status DeviceHeap::tell_of_far(const Team& team) {
                       device_.own_stream());
 }
 
+std::array<uint64_t, device::kSymmNearMax> DeviceHeap::near_members(const Team& team) const {
+  std::array<uint64_t, device::kSymmNearMax> near{};
+  ASSERT(team.size() <= near.size());
+  for (uint32_t index = 0; index < team.size(); ++index) {
+    const uint32_t pe = team.set().pe(index);
+    near[index] |= uint64_t{1} << index;
+    for (uint32_t other = 0; other < index; ++other) {
+      const uint32_t other_pe = team.set().pe(other);
+      if (group_.node_of(pe) != group_.node_of(other_pe) || access_.are_apart(pe, other_pe))
+        continue;
+      near[index] |= uint64_t{1} << other;
+      near[other] |= uint64_t{1} << index;
+    }
+  }
+  return near;
+}
+
 PeSet DeviceHeap::sharing() const {
   uint64_t node = 0;
   for (uint32_t pe = 0; pe < group_.size(); ++pe) {

@@ -10,7 +10,7 @@ namespace penstock::symm {
 const void* kernel_image();
 
 // The same of collectives/, a file each.
-enum class CollectiveImage : uint8_t { bytes, sum, prod, min, max, bits };
+enum class CollectiveImage : uint8_t { bytes, sum, prod, min, max, bits, far };
 const void* collective_image(CollectiveImage which);
 
 }  // namespace penstock::symm

@@ -27,6 +27,7 @@ class SlowMail::End final : public DeviceMail {
     ASSERT(frame.bytes == body.size() && room(pe, lane) >= mail_bytes(body.size()));
     Lane& to = of_.lane(me_, pe, lane);
     to.bytes += mail_bytes(body.size());
+    to.body_bytes += body.size();
     to.letters.push_back(
         {frame, {body.begin(), body.end()}, static_cast<uint32_t>(of_.random_() % to.turns)});
     return {};
@@ -81,6 +82,13 @@ void SlowMail::forge(uint32_t from, uint32_t to, MailLane which, const MailFrame
 bool SlowMail::is_empty() const {
   return std::all_of(lanes_.begin(), lanes_.end(),
                      [](const Lane& one) { return one.letters.empty(); });
+}
+
+uint64_t SlowMail::body_bytes(uint32_t from, uint32_t to) const {
+  uint64_t all = 0;
+  for (uint32_t which = 0; which < kMailLanes; ++which)
+    all += lanes_[(from * pes_ + to) * kMailLanes + which].body_bytes;
+  return all;
 }
 
 // ---- nodes ----

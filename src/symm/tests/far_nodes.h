@@ -30,6 +30,8 @@ class SlowMail {
   // Puts a frame into a lane as if `from` had sent it.
   void forge(uint32_t from, uint32_t to, MailLane lane, const MailFrame& frame, size_t body);
   bool is_empty() const;
+  // Bodies of frames sent so far, together.
+  uint64_t body_bytes(uint32_t from, uint32_t to) const;
 
  private:
   class End;
@@ -41,7 +43,8 @@ class SlowMail {
   struct Lane {
     std::deque<Letter> letters;
     uint64_t bytes = 0;
-    uint32_t turns = 1;  // fewer than so many until a frame arrives
+    uint64_t body_bytes = 0;  // ever
+    uint32_t turns = 1;       // fewer than so many until a frame arrives
   };
   Lane& lane(uint32_t from, uint32_t to, MailLane which);
 

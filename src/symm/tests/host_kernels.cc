@@ -7,6 +7,7 @@
 #include "../kernels.cu"
 #include "../collectives/bits.cu"
 #include "../collectives/bytes.cu"
+#include "../collectives/far.cu"
 #include "../collectives/max.cu"
 #include "../collectives/min.cu"
 #include "../collectives/prod.cu"
@@ -31,6 +32,8 @@ PENSTOCK_HOST_KERNEL(penstock_symm_quiet_far);
 
 PENSTOCK_HOST_KERNEL(penstock_symm_bytes);
 PENSTOCK_HOST_KERNEL(penstock_symm_marked_bytes);
+PENSTOCK_HOST_KERNEL(penstock_symm_far_bytes);
+PENSTOCK_HOST_KERNEL(penstock_symm_far_reduce);
 
 #define FOR_UNSIGNED_AND_FLOATS(COMBINE)                \
   PENSTOCK_HOST_KERNEL(penstock_symm_##COMBINE##_u8);   \

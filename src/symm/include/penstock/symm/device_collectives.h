@@ -1,6 +1,8 @@
 // What all PEs of a team do together with their GPUs' memory on streams: one kernel on each PE.
 #pragma once
 
+#include "penstock_device/symm/grid_work.h"
+
 #include <array>
 #include <span>
 
@@ -25,8 +27,9 @@ constexpr uint64_t bytes_of(Element element) {
 // its source any more. invalid_argument: an address that is not in the heap, or not aligned as its
 // elements are; a root that is not in the team; bits of floating-point numbers. What goes wrong
 // later (a PE has ended) is told by DeviceStreams::failure(). Blocks wait for those of other PEs,
-// up to 32 of 512 threads for an operation: streams that make operations of several teams at once
-// want the same order on all PEs, or GPUs with room for all of them.
+// up to 32 of 512 threads for an operation, or one where members are far to each other: streams
+// that make operations of several teams at once want the same order on all PEs, or GPUs with room
+// for all of them.
 class DeviceCollectives {
  public:
   using Stream = engine::DeviceStream;
@@ -59,13 +62,19 @@ class DeviceCollectives {
   explicit DeviceCollectives(DeviceHeap& heap) : heap_(heap) {}
 
   struct Operation;
+  Status check(const Team& team, const Operation& operation) const;
   Status launch(const Team& team, const Operation& operation, Stream stream);
+  Status launch_near(const Operation& operation, device::GridWork work, Stream stream);
+  Status launch_far(const Team& team, const Operation& operation, const device::GridWork& work,
+                    Stream stream);
   Status start_reduction(const Team& team, Reduction reduction, Operation operation, uint64_t count,
                          Stream stream);
 
   DeviceHeap& heap_;
   uint32_t bytes_kernel_ = 0;
   uint32_t marked_bytes_kernel_ = 0;
+  uint32_t far_bytes_kernel_ = 0;  // these two where the heap has far PEs
+  uint32_t far_reduce_kernel_ = 0;
   std::array<std::array<uint32_t, kElements>, kCombines> reduce_kernels_{};
 };
 

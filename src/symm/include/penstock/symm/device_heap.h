@@ -59,6 +59,9 @@ class DeviceHeap {
   bool has_far(const Team& team) const {
     return team.nodes() != nullptr || access_.has_any_in(team.set());
   }
+  // Of each member of the team, bit by bit, the members that are near to it, with itself. All of
+  // the team find the same.
+  std::array<uint64_t, device::kSymmNearMax> near_members(const Team& team) const;
   // Which GPUs have no access to each other, and the PEs that this one shares memory with, as a
   // team (DeviceAccess::sharing()). The first is the same on all PEs.
   const DeviceAccess& access() const { return access_; }

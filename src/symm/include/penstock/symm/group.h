@@ -75,6 +75,8 @@ class Group final : private Company {
   uint32_t me() const { return me_; }
   uint32_t size() const { return size_; }
   uint32_t rank_of(uint32_t pe) const { return ranks_[pe]; }
+  // Which of the job's nodes a PE is on.
+  uint32_t node_of(uint32_t pe) const { return member_.node_of(ranks_[pe]); }
 
   Team& world() { return *teams_[kWorldTeam]; }
   // Those that reach one another by loads and stores. Where the PEs of a node are no row with equal

@@ -69,6 +69,38 @@ inline OnDevice begin(const Pe& pe) {
   return on;
 }
 
+// ---- GPUs of one node without access to each other, which only simulated ones play ----
+
+// A GPU for each PE.
+constexpr uint32_t kPesApart = 3;
+
+// Of whose GPUs this PE's does not reach the memory, bit by bit.
+struct Apart {
+  uint64_t from[kPesApart];
+  bool between(uint32_t one, uint32_t other) const {
+    return (from[one] >> other & 1) != 0 || (from[other] >> one & 1) != 0;
+  }
+};
+// All from each other; the last from all others, of which only it finds that out; the first from
+// the last, so that 1 is near to two that are far to each other.
+constexpr Apart kAllApart = {{0b110, 0b101, 0b011}};
+constexpr Apart kLastApart = {{0, 0, 0b011}};
+constexpr Apart kEndsApart = {{0b100, 0, 0b001}};
+
+inline OnDevice begin_apart(const Pe& pe, Group& group, const Apart& apart,
+                            uint64_t bytes = 8 << 20) {
+  CHECK(pe.gpus != nullptr && pe.size() <= kPesApart);
+  auto device = gpu::open_symmetric_device(engine::DeviceId(pe.me()));
+  CHECK(device);
+  pe.gpus->set_faults({.unreachable = apart.from[pe.me()]});
+  OnDevice on;
+  on.device = std::move(*device);
+  on.heap = make_heap(group, *on.device, bytes);
+  return on;
+}
+
+// ---- what is in memory ----
+
 // Words of a GPU's memory, once the stream has come to it.
 inline std::vector<uint64_t> words_at(gpu::SymmetricDevice& device, const uint64_t* at,
                                       uint64_t count) {

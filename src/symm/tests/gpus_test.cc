@@ -86,6 +86,17 @@ std::vector<GpuCase> gpu_cases() {
   all.push_back({"device_far_steps", 4, 0, "2"});
   all.push_back({"device_end", 2, 7, "2"});
   all.push_back({"device_leaves", 2});
+  // Collective operations on streams with far members.
+  all.push_back({"device_operations", 4, 0, "2"});
+  all.push_back({"device_collective_end", 3, 7, "2"});
+  all.push_back({"far_operations", 2, 0, "2"});
+  all.push_back({"far_operations", 4, 0, "2"});
+  all.push_back({"far_operations", 5, 0, "0,1,0,2,1"});
+  all.push_back({"far_elements", 3, 0, "2"});
+  all.push_back({"far_teams", 4, 0, "2"});
+  all.push_back({"far_operations_killed", 4, kKilled, "2"});
+  for (const char* scenario : {"all_apart_operations", "ends_apart_operations"})
+    all.push_back({scenario, 3});
   return all;
 }
 

@@ -10,8 +10,8 @@ namespace {
 Scenario find(const char* name) {
   for (const Named* all :
        {kMemoryScenarios, kCollectiveScenarios, kTeamScenarios, kEndScenarios, kDeviceScenarios,
-        kDeviceFaultScenarios, kDeviceApartScenarios, kDeviceFarScenarios, kFarScenarios,
-        kRandomScenarios, kFarKernelScenarios}) {
+        kDeviceFaultScenarios, kDeviceApartScenarios, kDeviceFarScenarios, kFarOperationScenarios,
+        kFarScenarios, kRandomScenarios, kFarKernelScenarios}) {
     for (const Named* one = all; one->name != nullptr; ++one) {
       if (std::strcmp(one->name, name) == 0) return one->run;
     }

@@ -40,6 +40,22 @@ struct Pe {
   }
 };
 
+// A barrier after which the last PE may end: it goes on when all others are through. Over several
+// nodes one that ends may take with it what others were to be told.
+inline void meet_before_the_last_one_ends(const Pe& pe) {
+  auto* const through = pe.allocate<uint64_t>(pe.size());
+  const uint32_t last = pe.size() - 1;
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+  if (pe.me() != last) {
+    CHECK(pe.group.tell(through + pe.me(), 1, last).ok());
+    return;
+  }
+  for (uint32_t other = 0; other < last; ++other) {
+    const auto has_told = [&] { return __atomic_load_n(through + other, __ATOMIC_ACQUIRE) == 1; };
+    CHECK(pe.group.wait(has_told).ok());
+  }
+}
+
 using Scenario = void (*)(const Pe& pe);
 
 // Scenarios by name; each file adds its own.
@@ -55,6 +71,7 @@ extern const Named kDeviceScenarios[];
 extern const Named kDeviceFaultScenarios[];
 extern const Named kDeviceFarScenarios[];
 extern const Named kDeviceApartScenarios[];
+extern const Named kFarOperationScenarios[];
 extern const Named kFarScenarios[];
 extern const Named kRandomScenarios[];
 extern const Named kFarKernelScenarios[];

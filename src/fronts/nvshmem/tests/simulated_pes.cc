@@ -1,12 +1,9 @@
 // One PE of a job of simulated_test.cc: a program for NVSHMEM without kernels, on simulated GPUs.
-#include "nvshmem_host.h"
-#include "process.h"
+#include "simulated_pes.h"
 
 #include <array>
 #include <chrono>
 #include <csignal>
-#include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -14,31 +11,14 @@
 #include <unistd.h>
 #include <vector>
 
-#include "penstock/testing_gpus.h"
+namespace penstock::nvshmem::test {
 
-namespace penstock::nvshmem {
-namespace {
-
-#define CHECK(condition)                                                           \
-  do {                                                                             \
-    if (!(condition)) {                                                            \
-      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      std::_Exit(1);                                                               \
-    }                                                                              \
-  } while (false)
-
-// It lives as long as the process, as threads of the library do that use its devices.
-test::SimulatedDevices& gpus() {
-  static auto* const all = new test::SimulatedDevices({.devices = 2});
+penstock::test::SimulatedDevices& gpus() {
+  static auto* const all = new penstock::test::SimulatedDevices({.devices = 2});
   return *all;
 }
 
-struct Pe {
-  int me = 0;
-  int pes = 0;
-  int right() const { return (me + 1) % pes; }
-  int left() const { return (me + pes - 1) % pes; }
-};
+namespace {
 
 // As programs do: the device is chosen after init.
 Pe begin() {
@@ -48,13 +28,6 @@ Pe begin() {
   CHECK(of_node == pe.me);
   gpus().set_current(engine::DeviceId(static_cast<uint32_t>(of_node) % 2));
   return pe;
-}
-
-template <class T>
-T* allocate(size_t count) {
-  auto* const memory = static_cast<T*>(nvshmem_malloc(count * sizeof(T)));
-  CHECK(memory != nullptr);
-  return memory;
 }
 
 // ---- what goes well ----
@@ -398,10 +371,6 @@ void kernel_uses_a_wrong_address() {
   kernel_refuses(0, false);
 }
 
-struct Named {
-  const char* name;
-  void (*run)();
-};
 constexpr Named kAll[] = {
     {"whole", a_whole_program},
     {"counted", inits_are_counted},
@@ -430,18 +399,21 @@ constexpr Named kAll[] = {
     {"carried", gpus_are_apart_and_hosts_carry},
     {"kernel_no_pe", kernel_names_no_pe},
     {"kernel_wrong_address", kernel_uses_a_wrong_address},
+    {nullptr, nullptr},
 };
 
 }  // namespace
-}  // namespace penstock::nvshmem
+}  // namespace penstock::nvshmem::test
 
 int main(int argc, char** argv) {
   using namespace penstock;
-  gpu::replace_symmetric_devices(&nvshmem::gpus());
-  for (const auto& one : nvshmem::kAll) {
-    if (argc != 2 || std::strcmp(one.name, argv[1]) != 0) continue;
-    one.run();
-    return 0;
+  gpu::replace_symmetric_devices(&nvshmem::test::gpus());
+  for (const auto* all : {nvshmem::test::kAll, nvshmem::test::kFarPrograms}) {
+    for (const auto* one = all; one->name != nullptr; ++one) {
+      if (argc != 2 || std::strcmp(one->name, argv[1]) != 0) continue;
+      one->run();
+      return 0;
+    }
   }
   std::fprintf(stderr, "nvshmem_pes: no scenario of this name\n");
   return 2;

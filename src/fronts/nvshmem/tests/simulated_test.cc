@@ -108,6 +108,12 @@ const Story kStories[] = {
      0,
      "GPUs without access to each other's memory: PE 0 and PE ",
      {{"PENSTOCK_GPUS_OF_NODES", "1"}}},
+    // Over nodes.
+    {"over_nodes",
+     {2, 3, 4},
+     0,
+     "",
+     {{"PENSTOCK_GPUS_OF_NODES", "1"}, {"PENSTOCK_JOB_NODES", "2"}}},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, ProgramTest, testing::ValuesIn(kStories),

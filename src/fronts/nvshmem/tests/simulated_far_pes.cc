@@ -1,0 +1,126 @@
+// Programs whose PEs are on several nodes (PENSTOCK_JOB_NODES, PENSTOCK_GPUS_OF_NODES).
+#include "simulated_pes.h"
+
+#include <functional>
+#include <vector>
+
+namespace penstock::nvshmem::test {
+namespace {
+
+struct Far {
+  Pe pe;
+  cudaStream_t stream;
+};
+
+// Each PE has one of the node's two GPUs.
+Far begin_far() {
+  nvshmem_init();
+  const Pe pe{nvshmem_my_pe(), nvshmem_n_pes()};
+  const engine::DeviceId own(static_cast<uint32_t>(nvshmem_team_my_pe(NVSHMEMX_TEAM_NODE)) % 2);
+  CHECK(nvshmem_team_n_pes(NVSHMEMX_TEAM_NODE) < pe.pes);
+  gpus().set_current(own);
+  return {pe, static_cast<cudaStream_t>(gpus().make_stream(own))};
+}
+
+void finish(const Far& far) {
+  CHECK(on_device("test").device->synchronize(far.stream).ok());
+}
+
+long given(int pe, size_t i) {
+  return (pe + 1) * 100'000L + static_cast<long>(i) * 3;
+}
+
+// Symmetric memory with what this PE gives, and for what comes.
+struct Words {
+  long* source;
+  long* dest;
+  size_t count;  // of each PE
+
+  void fill(const Pe& pe) const {
+    std::vector<long> words(count * static_cast<size_t>(pe.pes));
+    for (size_t i = 0; i < words.size(); ++i) words[i] = given(pe.me, i);
+    nvshmem_long_put(source, words.data(), words.size(), pe.me);
+    nvshmem_barrier_all();
+  }
+  void expect(const Pe& pe, size_t all, const std::function<long(size_t)>& wanted) const {
+    std::vector<long> seen(all);
+    nvshmem_long_get(seen.data(), dest, all, pe.me);
+    for (size_t i = 0; i < all; ++i) CHECK(seen[i] == wanted(i));
+  }
+};
+
+long sum_of(int pes, size_t i) {
+  long sum = 0;
+  for (int pe = 0; pe < pes; ++pe) sum += given(pe, i);
+  return sum;
+}
+
+// Those of one team, by calls on a stream or by the host.
+void collect(const Far& far, const Words& words, bool on_stream) {
+  const Pe& pe = far.pe;
+  const nvshmem_team_t world = NVSHMEM_TEAM_WORLD;
+  const size_t count = words.count;
+  const size_t all = count * static_cast<size_t>(pe.pes);
+  const int root = pe.pes - 1;
+  const auto done = [&](int code) {
+    CHECK(code == 0);
+    if (on_stream) finish(far);
+  };
+  long* const dest = words.dest;
+  const long* const source = words.source;
+  done(on_stream ? nvshmemx_long_broadcast_on_stream(world, dest, source, count, root, far.stream)
+                 : nvshmem_long_broadcast(world, dest, source, count, root));
+  words.expect(pe, count, [&](size_t i) { return given(root, i); });
+  done(on_stream ? nvshmemx_long_fcollect_on_stream(world, dest, source, count, far.stream)
+                 : nvshmem_long_fcollect(world, dest, source, count));
+  words.expect(pe, all, [&](size_t i) { return given(static_cast<int>(i / count), i % count); });
+  done(on_stream ? nvshmemx_long_alltoall_on_stream(world, dest, source, count, far.stream)
+                 : nvshmem_long_alltoall(world, dest, source, count));
+  const size_t own = count * static_cast<size_t>(pe.me);
+  words.expect(pe, all,
+               [&](size_t i) { return given(static_cast<int>(i / count), i % count + own); });
+  done(on_stream ? nvshmemx_long_sum_reduce_on_stream(world, dest, source, count, far.stream)
+                 : nvshmem_long_sum_reduce(world, dest, source, count));
+  words.expect(pe, count, [&](size_t i) { return sum_of(pe.pes, i); });
+  done(on_stream ? nvshmemx_long_sum_reducescatter_on_stream(world, dest, source, count, far.stream)
+                 : nvshmem_long_sum_reducescatter(world, dest, source, count));
+  words.expect(pe, count, [&](size_t i) { return sum_of(pe.pes, i + own); });
+  CHECK(nvshmemx_barrier_on_stream(world, far.stream) == 0);
+  CHECK(nvshmemx_team_sync_on_stream(world, far.stream) == 0);
+}
+
+void operations_over_nodes() {
+  const Far far = begin_far();
+  const auto pes = static_cast<size_t>(far.pe.pes);
+  constexpr size_t kMost = 5000;
+  const Words both = {allocate<long>(kMost * pes), allocate<long>(kMost * pes), kMost};
+  for (const size_t count : {size_t{1}, size_t{300}, kMost}) {
+    const Words words = {both.source, both.dest, count};
+    words.fill(far.pe);
+    collect(far, words, true);
+    collect(far, words, false);
+    nvshmem_barrier_all();
+  }
+  // Every other PE, so that the team is over both nodes.
+  nvshmem_team_t half = NVSHMEM_TEAM_INVALID;
+  const int of_half = (far.pe.pes + 1) / 2;
+  CHECK(nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 2, of_half, nullptr, 0, &half) == 0);
+  if (half != NVSHMEM_TEAM_INVALID) {
+    for (int i = 0; i < 5; ++i)
+      CHECK(nvshmemx_long_max_reduce_on_stream(half, both.dest, both.source, 10, far.stream) == 0);
+    finish(far);
+    both.expect(far.pe, 10, [&](size_t i) { return given(2 * (of_half - 1), i); });
+    nvshmem_team_destroy(half);
+  }
+  nvshmem_barrier_all();
+  nvshmem_finalize();
+}
+
+}  // namespace
+
+const Named kFarPrograms[] = {
+    {"over_nodes", operations_over_nodes},
+    {nullptr, nullptr},
+};
+
+}  // namespace penstock::nvshmem::test

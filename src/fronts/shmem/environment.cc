@@ -20,7 +20,8 @@ Outcome<Environment> read_environment() {
   found.wants_version = variable("VERSION") != nullptr;
   found.wants_info = variable("INFO") != nullptr;
   found.is_debugging = variable("DEBUG") != nullptr;
-  if (const char* const size = variable("SYMMETRIC_SIZE")) {
+  // Scripts empty what they do not want to set.
+  if (const char* const size = variable("SYMMETRIC_SIZE"); size != nullptr && *size != 0) {
     auto bytes = symm::parse_size(size);
     if (!bytes)
       return Failure{bytes.error().status, "SHMEM_SYMMETRIC_SIZE: " + bytes.error().message};

@@ -16,5 +16,13 @@ TEST(ReadEnvironment, takes_the_newer_name_where_both_are_set) {
   EXPECT_EQ(read_environment()->heap_bytes, 0u);
 }
 
+TEST(ReadEnvironment, takes_an_empty_size_as_none) {
+  ::setenv("SHMEM_SYMMETRIC_SIZE", "", 1);
+  const auto found = read_environment();
+  ::unsetenv("SHMEM_SYMMETRIC_SIZE");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->heap_bytes, 0u);
+}
+
 }  // namespace
 }  // namespace penstock::shmem

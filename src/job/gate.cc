@@ -27,9 +27,8 @@ Outcome<std::unique_ptr<Gate>> Gate::open(const std::string& interface) {
   invitation.addresses = own_addresses(interface);
   if (invitation.addresses.empty()) {
     return Failure{Code::not_found,
-                   interface.empty()
-                       ? "no network interface of this machine is up"
-                       : "no network interface is up whose name begins with '" + interface + "'"};
+                   interface.empty() ? "no network interface of this machine is up"
+                                     : "no network interface is up that '" + interface + "' names"};
   }
   invitation.addresses.resize(std::min(invitation.addresses.size(), kAddressesMax));
   if (!fill_with_random(invitation.secret).ok() || !fill_with_random(invitation.name).ok()) {

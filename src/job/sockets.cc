@@ -151,14 +151,29 @@ bool is_trusted(int socket) {
   return peer.uid == ::geteuid() || peer.uid == 0;
 }
 
-std::vector<HostAddress> own_addresses(const std::string& interface) {
+bool is_interface_of(std::string_view names, std::string_view interface) {
+  if (names.empty()) return true;
+  const bool are_meant = names[0] != '^';
+  if (!are_meant) names.remove_prefix(1);
+  const bool are_whole = !names.empty() && names[0] == '=';
+  if (are_whole) names.remove_prefix(1);
+  while (!names.empty()) {
+    const std::string_view one = names.substr(0, names.find(','));
+    names.remove_prefix(std::min(one.size() + 1, names.size()));
+    if (one.empty()) continue;
+    if (are_whole ? interface == one : interface.starts_with(one)) return are_meant;
+  }
+  return !are_meant;
+}
+
+std::vector<HostAddress> own_addresses(const std::string& interfaces) {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return {};
   // The rank of each: networks before loopback, and the shorter kind of address first.
   std::vector<std::pair<int, HostAddress>> found;
   for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
     if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
-    if (!std::string_view(each->ifa_name).starts_with(interface)) continue;
+    if (!is_interface_of(interfaces, each->ifa_name)) continue;
     const int last = (each->ifa_flags & IFF_LOOPBACK) != 0 ? 2 : 0;
     HostAddress host;
     if (each->ifa_addr->sa_family == AF_INET) {

@@ -109,11 +109,10 @@ Outcome<FarListener> listen_for_pes(bool is_one_machine, const std::string& inte
   std::vector<job::HostAddress> hosts = job::own_addresses(interface);
   std::erase_if(hosts, is_loopback);
   if (hosts.empty()) {
-    return Failure{
-        Code::not_found,
-        interface.empty()
-            ? "this node has no address by which others reach it"
-            : fmt::format("no interface whose name begins with '{}' has an address", interface)};
+    return Failure{Code::not_found,
+                   interface.empty()
+                       ? "this node has no address by which others reach it"
+                       : fmt::format("no interface that '{}' names has an address", interface)};
   }
   if (hosts.size() > kHostsMax) hosts.resize(kHostsMax);
   auto made = listen_at(AF_INET6, nullptr);

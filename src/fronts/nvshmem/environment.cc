@@ -100,15 +100,8 @@ Outcome<Environment> read_environment() {
     found.wants_version = found.wants_version || ::strcasecmp(level, "NONE") != 0;
   }
   if (const char* const path = value_of("NVSHMEM_DEBUG_FILE")) found.told_to = with_names(path);
-  if (const char* const name = value_of("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME")) {
-    if (std::strpbrk(name, "^=,") != nullptr) {
-      return Failure{Code::not_supported,
-                     fmt::format("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME: '{}': only how the names of "
-                                 "interfaces begin can be said, as in 'eth'",
-                                 name)};
-    }
-    found.interface = name;
-  }
+  if (const char* const names = value_of("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME"))
+    found.interface = names;
   return found;
 }
 
@@ -121,8 +114,9 @@ std::string info_text() {
   NVSHMEM_DEBUG           VERSION, WARN, INFO or TRACE: how much is told on standard error
   NVSHMEM_DEBUG_FILE      where it is told instead; %h in it is the host, %p the process
   NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME
-                          how the names of the network interfaces begin by which PEs meet that join by a unique
-                          id or a communicator. Default: all that are up
+                          by which network interfaces PEs meet that join by a unique id or a communicator: how
+                          their names begin, with commas between; =eth0: whole names; ^docker,lo: all but these.
+                          Default: all that are up
   NVSHMEM_HOME            where programs find the library that are linked with -lnvshmem
 )" + ignored_variables();
 }

@@ -41,8 +41,9 @@ std::string info_text() {
   SHMEM_DEBUG           set to anything: each PE tells on standard error what it does at start and end
   PENSTOCK_CHECK        1: PEs compare what they are about to do together; one that does something else, or
                         nothing for PENSTOCK_CHECK_SECONDS (60), ends the job with both places in the program
-  PENSTOCK_INTERFACE    where PEs are on several nodes: by which network interfaces they reach this one, those
-                        whose names begin so. Default: all
+  PENSTOCK_INTERFACE    where PEs are on several nodes: by which network interfaces they reach this one: how
+                        their names begin, with commas between; =eth0: whole names; ^docker,lo: all but these.
+                        Default: all
   PENSTOCK_RDMA         there: auto (RDMA where both have it, else TCP), off, or required (who is not reached
                         by it is not reached). Default: auto. PENSTOCK_RDMA_DEVICE: by which device
 SMA_... of SHMEM_... works, too, where that is not set.

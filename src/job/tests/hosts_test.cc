@@ -114,5 +114,25 @@ TEST(Hosts, of_this_machine) {
   }
 }
 
+TEST(Interfaces, are_chosen_by_how_their_names_begin) {
+  EXPECT_TRUE(is_interface_of("", "eth0"));
+  EXPECT_TRUE(is_interface_of("eth", "eth0"));
+  EXPECT_FALSE(is_interface_of("eth", "ib0"));
+  EXPECT_TRUE(is_interface_of("ib,eth", "eth0"));
+  EXPECT_TRUE(is_interface_of("ib,,eth,", "eth0"));
+  EXPECT_FALSE(is_interface_of("ib,eth", "lo"));
+}
+
+TEST(Interfaces, are_chosen_by_whole_names_and_by_those_that_are_not_meant) {
+  EXPECT_TRUE(is_interface_of("=eth1,eth0", "eth0"));
+  EXPECT_FALSE(is_interface_of("=eth", "eth0"));
+  EXPECT_FALSE(is_interface_of("^docker,lo", "docker0"));
+  EXPECT_FALSE(is_interface_of("^docker,lo", "lo"));
+  EXPECT_TRUE(is_interface_of("^docker,lo", "eth0"));
+  EXPECT_TRUE(is_interface_of("^=eth", "eth0"));
+  EXPECT_FALSE(is_interface_of("^=eth0", "eth0"));
+  EXPECT_TRUE(is_interface_of("^", "eth0"));
+}
+
 }  // namespace
 }  // namespace penstock::job::test

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace penstock::job {
@@ -15,9 +16,13 @@ struct HostAddress {
   std::array<std::byte, 16> bytes{};
 };
 
-// Of all interfaces that are up, those first that others reach; of `interface` only, where one is
-// given (names that begin so). Any thread.
-std::vector<HostAddress> own_addresses(const std::string& interface);
+// Whether an interface is among `names`: how it begins, or several such with commas between. Behind
+// '=' they are whole names, behind '^' those that are not meant ("^docker,lo"). Empty: all are.
+bool is_interface_of(std::string_view names, std::string_view interface);
+
+// Of all interfaces that are up, those first that others reach; of `interfaces` only, where some
+// are named. Any thread.
+std::vector<HostAddress> own_addresses(const std::string& interfaces);
 
 // Sends at once, and finds out within some 10 s that the other side is not reached any more. A
 // process that is stopped for so long counts as that, if more was sent to it than its kernel takes.

@@ -23,7 +23,7 @@ struct UniqueId {
 // All methods by one thread at a time. It has a thread of its own.
 class Gate {
  public:
-  // At a TCP port of its own, on addresses of interfaces whose names begin so; empty: of all.
+  // At a TCP port of its own, on addresses of these interfaces (is_interface_of()); empty: of all.
   static Outcome<std::unique_ptr<Gate>> open(const std::string& interface = "");
   // As close(), without waiting.
   ~Gate();

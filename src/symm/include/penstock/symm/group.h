@@ -33,7 +33,7 @@ struct GroupOptions {
   // run.
   bool has_program_data = false;
   std::chrono::nanoseconds time_to_join{0};  // 0: a minute
-  // By which PEs of other nodes reach this one: those whose names begin so. Empty: all.
+  // By which PEs of other nodes reach this one (job::is_interface_of()). Empty: all.
   std::string interface = {};
   RdmaChoice rdma = {};            // and whether by RDMA
   engine::Clock* clock = nullptr;  // null: the machine's

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 namespace penstock::symm::limits {
@@ -27,6 +28,10 @@ inline constexpr uint64_t kAdoptedBytesMax = uint64_t{256} << 30;
 // Of a heap where nobody says more: the machine's memory divided by the PEs of the node, at least
 // this.
 inline constexpr uint64_t kHeapBytesMin = uint64_t{64} << 20;
+
+// Pages of the program's variables about which the kernel is asked at a time: of 16 MiB, by 32 KiB
+// of its answer.
+inline constexpr size_t kPagesAskedAtOnce = 4096;
 
 // How long a PE waits for the others when a group is made.
 inline constexpr std::chrono::seconds kJoinTime{60};

@@ -1,6 +1,9 @@
 #include "program_data.h"
 
+#include "limits.h"
+
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -30,6 +33,38 @@ __attribute__((no_sanitize("address"))) bool is_zero(const char* page) {
 struct Extent {
   uintptr_t begin = 0;
   uintptr_t end = 0;
+  uintptr_t file_end = 0;  // what is behind it has no file, and is zero until somebody writes it
+};
+
+// Which pages of memory without a file nobody has touched, as the kernel has it: it answers in
+// milliseconds for arrays of gigabytes, which to look at takes a page fault for each page.
+class Untouched {
+ public:
+  explicit Untouched(uintptr_t from)
+      : from_(from), map_(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) {}
+
+  // Pages are asked for in the order of their addresses. False where the kernel does not say.
+  bool operator()(uintptr_t page) {
+    if (page < from_) return false;
+    const uintptr_t number = page / page_bytes();
+    if (number < first_ || number >= first_ + entries_.size()) read_from(number);
+    constexpr uint64_t kPresentOrSwapped = uint64_t{3} << 62;
+    return number - first_ < known_ && (entries_[number - first_] & kPresentOrSwapped) == 0;
+  }
+
+ private:
+  void read_from(uintptr_t number) {
+    first_ = number;
+    const ssize_t n = ::pread(map_.get(), entries_.data(), sizeof entries_,
+                              static_cast<off_t>(number * sizeof entries_[0]));
+    known_ = n < 0 ? 0 : static_cast<size_t>(n) / sizeof entries_[0];
+  }
+
+  const uintptr_t from_;
+  const UniqueFd map_;
+  std::array<uint64_t, limits::kPagesAskedAtOnce> entries_{};
+  uintptr_t first_ = 0;
+  size_t known_ = 0;
 };
 
 // The loader tells of the program first. What it made read-only after it had relocated it stays
@@ -42,7 +77,8 @@ int find_writable(dl_phdr_info* info, size_t, void* result) {
     const uintptr_t begin = info->dlpi_addr + header.p_vaddr;
     if (header.p_type == PT_LOAD && (header.p_flags & PF_W) != 0) {
       found = {found.end == 0 ? begin : std::min(found.begin, begin),
-               std::max(found.end, begin + header.p_memsz)};
+               std::max(found.end, begin + header.p_memsz),
+               std::max(found.file_end, begin + header.p_filesz)};
     }
     if (header.p_type == PT_GNU_RELRO) read_only_end = begin + header.p_memsz;
   }
@@ -50,12 +86,21 @@ int find_writable(dl_phdr_info* info, size_t, void* result) {
   // A page that only begins with what is read-only was left writable, and is moved.
   found.begin = std::max(found.begin / page * page, read_only_end / page * page);
   found.end = align_up(found.end, page);
+  found.file_end = align_up(found.file_end, page);
   return 1;
 }
 
 ProgramData moved;
 // Of the thread that forks, which is the child's only one.
 thread_local void* copy_for_child = MAP_FAILED;
+
+// From where on the memory has bytes, or not: where it has none it is zero. All of it has where the
+// kernel does not say.
+size_t next_of(int whence, size_t from) {
+  const off_t at = ::lseek(moved.descriptor, static_cast<off_t>(from), whence);
+  if (at >= 0) return std::min(static_cast<size_t>(at), moved.bytes);
+  return whence == SEEK_DATA && errno != ENXIO ? from : moved.bytes;
+}
 
 // A child would share the variables with its parent. It gets those of the moment when it was
 // forked: the copy is made before, as the parent goes on at once.
@@ -64,12 +109,15 @@ void before_fork() {
       ::mmap(nullptr, moved.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy_for_child == MAP_FAILED) return;
   // By the kernel, which reads the memory that they are on.
-  size_t done = 0;
+  size_t done = next_of(SEEK_DATA, 0);
+  size_t end = done;
   while (done < moved.bytes) {
+    if (done == end) end = next_of(SEEK_HOLE, done);
     const ssize_t n = ::pread(moved.descriptor, static_cast<char*>(copy_for_child) + done,
-                              moved.bytes - done, static_cast<off_t>(done));
+                              end - done, static_cast<off_t>(done));
     if (n <= 0) break;
     done += static_cast<size_t>(n);
+    if (done == end) done = end = next_of(SEEK_DATA, done);
   }
   if (done == moved.bytes) return;
   (void)::munmap(copy_for_child, moved.bytes);
@@ -116,9 +164,10 @@ Outcome<ProgramData> move_program_data() {
   // From here to the end of put_in_place() nobody may change a variable: what write() has taken is
   // what will be there. This library's own are its own, as is the C library's, unless they are
   // linked into the program.
+  Untouched is_untouched(at.file_end);
   for (size_t done = 0; done < bytes; done += page_bytes()) {
     const auto* const page = reinterpret_cast<const char*>(at.begin) + done;
-    if (is_zero(page)) continue;
+    if (is_untouched(at.begin + done) || is_zero(page)) continue;
     const long n = ::syscall(SYS_pwrite64, memory.get(), page, page_bytes(), done);
     if (n != static_cast<long>(page_bytes())) return cannot("pwrite");
   }

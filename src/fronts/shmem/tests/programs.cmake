@@ -31,6 +31,7 @@ shmem_program(every_selection ${made}/every_selection.c STANDARD 11)
 shmem_program(every_overload ${made}/every_overload.cc STANDARD 11)
 shmem_program(every_other_function tests/every_other_function.c STANDARD 11 LINK Threads::Threads)
 shmem_program(c_in_cxx tests/c_in_cxx.cc STANDARD 11)
+shmem_program(large_arrays tests/large_arrays.c STANDARD 11)
 shmem_program(misuse tests/misuse.c STANDARD 11)
 shmem_program(profiled tests/profiled.c STANDARD 11)
 

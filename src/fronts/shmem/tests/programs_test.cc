@@ -77,6 +77,11 @@ TEST(Cxx, takes_what_comes_from_c) {
   EXPECT_EQ(ended.code, 0) << ended.errors;
 }
 
+TEST(LargeArrays, cost_nothing_before_they_are_touched) {
+  const Ended ended = run({2, {SHMEM_large_arrays}});
+  EXPECT_EQ(ended.code, 0) << ended.errors;
+}
+
 TEST(Environment, tells_version_and_variables_when_asked) {
   const Ended ended =
       run({2, {SHMEM_misuse}, {{"SHMEM_VERSION", ""}, {"SMA_INFO", "1"}, {"SHMEM_DEBUG", "1"}}});

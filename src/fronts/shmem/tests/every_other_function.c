@@ -75,7 +75,8 @@ static void addresses(void) {
   }
   shmem_barrier_all();
   CHECK(with_value == 100 + left);
-  CHECK(shmem_ptr(&with_value, me) != NULL);
+  CHECK(shmem_ptr(&with_value, me) == &with_value);
+  CHECK(shmem_team_ptr(SHMEM_TEAM_WORLD, &with_value, me) == &with_value);
 }
 
 static void heap(void) {
@@ -86,6 +87,7 @@ static void heap(void) {
 
   int* const words = shmem_malloc(1000 * sizeof(int));
   CHECK(words != NULL && shmem_addr_accessible(words + 999, right));
+  CHECK(shmem_ptr(words, me) == words);
   for (int i = 0; i < 1000; ++i) words[i] = me + i;
   int* const more = shmem_realloc(words, 100000 * sizeof(int));
   CHECK(more != NULL && more[999] == me + 999);

@@ -113,16 +113,22 @@ function(penstock_install)
     DESTINATION ${openshmem}/include)
   install(PROGRAMS src/fronts/shmem/wrappers/oshcc src/fronts/shmem/wrappers/oshrun COMPONENT penstock-compat
     DESTINATION ${openshmem}/bin)
-  install(CODE "
-    file(CREATE_LINK oshcc
-      \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${openshmem}/bin/oshc++\" SYMBOLIC)"
-    COMPONENT penstock-compat)
+  foreach(name oshc++ oshcxx oshCC)
+    install(CODE "
+      file(CREATE_LINK oshcc
+        \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${openshmem}/bin/${name}\" SYMBOLIC)"
+      COMPONENT penstock-compat)
+  endforeach()
+  penstock_install_configured(penstock-compat pkgconfig/penstock-openshmem.pc.in
+    ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
   # A whole NVSHMEM_HOME. libnvshmem.a is told where it will be, which is known only now.
   if(TARGET nvshmem_host)
     find_package(Python3 REQUIRED COMPONENTS Interpreter)
     set(nvshmem ${CMAKE_INSTALL_LIBDIR}/penstock/nvshmem)
     install(TARGETS nvshmem_host nvshmem_device COMPONENT penstock-compat
       LIBRARY DESTINATION ${nvshmem}/lib ARCHIVE DESTINATION ${nvshmem}/lib)
+    penstock_install_configured(penstock-compat pkgconfig/penstock-nvshmem.pc.in
+      ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     install(TARGETS nvshmem_info COMPONENT penstock-compat RUNTIME DESTINATION ${nvshmem}/bin)
     install(CODE "
       execute_process(COMMAND \"${Python3_EXECUTABLE}\" -B

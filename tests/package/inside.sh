@@ -175,9 +175,11 @@ done
 openshmem=/usr/lib/$(gcc -print-multiarch)/penstock/openshmem/bin
 check "an OpenSHMEM program is built by oshcc" "$openshmem/oshcc" "$here/program_shmem.c" -o "$scratch/program_shmem"
 check "and runs by oshrun" is "$("$openshmem/oshrun" -n 2 "$scratch/program_shmem" | sort | tr '\n' ' ')" "1 2 "
+check "and against penstock-openshmem.pc, and runs alone" is "$(builds_and_runs penstock-openshmem program_shmem.c)" "1"
 nvshmem=/usr/lib/$(gcc -print-multiarch)/penstock/nvshmem
 if [[ -d $nvshmem ]]; then
   check "an NVSHMEM program is built by one line" gcc "$here/program_nvshmem.c" -L"$nvshmem/lib" -lnvshmem -o "$scratch/program_nvshmem"
+  check "and against penstock-nvshmem.pc, and runs alone" is "$(builds_and_runs penstock-nvshmem program_nvshmem.c)" "0"
   check "and runs by nvshmrun" is "$("$nvshmem/bin/nvshmrun" -np 2 "$scratch/program_nvshmem" | sort | tr '\n' ' ')" "0 1 "
 else
   skip "NVSHMEM" "this build has none (no CUDA)"

@@ -9,8 +9,10 @@
 namespace penstock::shmem::testing {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 const std::string kBin = SHMEM_BIN;  // NOLINT
 
@@ -68,6 +70,21 @@ TEST_F(Wrappers, show_what_they_would_do) {
   EXPECT_THAT(shell(kBin + "/oshcc --showme:compile").output, HasSubstr("/include\n"));
   EXPECT_THAT(shell(kBin + "/oshcc --showme:link").output, HasSubstr("-lpenstock_shmem\n"));
   EXPECT_EQ(shell(kBin + "/oshcc --version").code, 0);
+}
+
+TEST_F(Wrappers, tell_build_systems_each_part) {
+  EXPECT_EQ(shell("CC=clang " + kBin + "/oshcc --showme:command").output, "clang\n");
+  EXPECT_THAT(shell(kBin + "/oshcc --showme:incdirs").output, EndsWith("/include\n"));
+  EXPECT_THAT(shell(kBin + "/oshcc --showme:libdirs").output, EndsWith("/lib\n"));
+  EXPECT_EQ(shell(kBin + "/oshcc --showme:libs").output, "penstock_shmem\n");
+  EXPECT_THAT(shell(kBin + "/oshc++ --showme:version").output, StartsWith("Penstock "));
+}
+
+TEST_F(Wrappers, have_the_names_of_others) {
+  for (const char* name : {"/oshcxx", "/oshCC"}) {
+    EXPECT_EQ(shell(kBin + name + " --showme:command").output,
+              shell(kBin + "/oshc++ --showme:command").output);
+  }
 }
 
 TEST_F(Wrappers, hand_errors_on) {

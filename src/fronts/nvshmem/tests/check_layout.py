@@ -107,6 +107,11 @@ def check_programs(arguments, checks, scratch):
     info = run([home / "bin" / "nvshmem-info"])
     checks.that("nvshmem-info", info.returncode == 0 and "NVSHMEM 3.4" in info.stdout and
                 "NVSHMEM_SYMMETRIC_SIZE" in info.stdout, info.stdout + info.stderr)
+    opened = run([sys.executable, "-c", "import ctypes; library = ctypes.CDLL('libnvshmem_host.so.3'); "
+                  "library.nvshmem_init(); print(library.nvshmem_n_pes()); library.nvshmem_finalize()"],
+                 LD_LIBRARY_PATH=home / "lib")
+    checks.that("the library is opened by the name of NVSHMEM 3's", (opened.returncode, opened.stdout) == (0, "1\n"),
+                opened.stdout + opened.stderr)
     together = run([home / "bin" / "nvshmrun", "-np", 2, scratch / "pes"], PATH=f"{home}/bin:{os.environ['PATH']}")
     checks.that("two PEs by nvshmrun", sorted(together.stdout.splitlines()) == ["0 of 2", "1 of 2"],
                 together.stdout + together.stderr)

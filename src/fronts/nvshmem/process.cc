@@ -6,8 +6,10 @@
 #include "teams.h"
 #include "units.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <unistd.h>
 
 namespace penstock::nvshmem {
@@ -57,6 +59,21 @@ Outcome<std::unique_ptr<OnDevice>> make_device(symm::Group& group, const Environ
   return made;
 }
 
+// A launcher's job is joined once in a process: the next init finds it here. Who is through this
+// knows that nobody waits for it any more, so that it may end however it likes.
+void stay_for_next_init(job::Member& member) {
+  job::Meeting all{.name = "nvshmem end", .ranks = {}};
+  for (uint32_t rank = 0; rank < member.place().size; ++rank) all.ranks.push_back(rank);
+  // Without the others there is no next one, and nothing to wait for.
+  (void)member.exchange(all, {}, std::chrono::steady_clock::now() + limits::kToSeeOthersLeave);
+  static std::once_flag once;
+  std::call_once(once, [] {
+    std::atexit([] {
+      if (process().member != nullptr) process().member->leave();
+    });
+  });
+}
+
 }  // namespace
 
 Process& process() {
@@ -82,7 +99,8 @@ OnDevice& on_device(const char* call) {
     current_device.store(own.on_device.get(), std::memory_order_release);
     own.on_device->watch = std::make_unique<KernelWatch>(own.on_device->heap->state().failure,
                                                          [] { check_kernels("nvshmem"); });
-    std::atexit(look_at_exit);
+    static std::once_flag once;
+    std::call_once(once, [] { std::atexit(look_at_exit); });
   }
   return *own.on_device;
 }
@@ -90,14 +108,14 @@ OnDevice& on_device(const char* call) {
 bool has_begun() {
   Process& own = process();
   const std::lock_guard lock(own.mutex);
-  return own.inits > 0 || own.was_finalized;
+  return own.inits > 0;
 }
 
 void begin(const char* call, std::unique_ptr<job::Member> member) {
   Process& own = process();
   const std::lock_guard lock(own.mutex);
-  if (own.was_finalized) fault(call, "called after nvshmem_finalize()");
   if (own.inits++ > 0) return;
+  own.was_finalized = false;
   own.pid = ::getpid();
   const auto environment = read_environment();
   if (!environment) fault(call, environment.error().message);
@@ -105,12 +123,14 @@ void begin(const char* call, std::unique_ptr<job::Member> member) {
   if (!environment->told_to.empty() && !log::set_file(environment->told_to))
     fault(call, "NVSHMEM_DEBUG_FILE: " + environment->told_to + " cannot be written");
   own.has_own_room = member != nullptr;
-  if (member == nullptr) {
+  if (member != nullptr) {
+    if (own.member != nullptr) own.member->leave();
+    own.member = std::move(member);
+  } else if (own.member == nullptr) {
     auto joined = join_job();
     if (!joined) fault(call, joined.error().message);
-    member = std::move(*joined);
+    own.member = std::move(*joined);
   }
-  own.member = std::move(member);
   // What the host's own words need, and mail between nodes, which takes memory as it is touched;
   // data is in the GPUs' heap.
   const auto rdma = symm::rdma_from_environment();
@@ -148,12 +168,14 @@ void finish(const char* call) {
   forget_teams();
   own.team_meetings.reset();
   own.group.reset();
+  forget_loaded();
+  if (!own.has_own_room) return stay_for_next_init(*own.member);
   own.member->leave();
-  if (!own.has_own_room) return;
   // With the end of this process what it has of the job's rooms would be gone for those that are
   // slower.
   own.member.reset();
   for (const auto& gate : own.gates) gate->close(limits::kToSeeOthersLeave);
+  own.gates.clear();
 }
 
 int Process::exit_code_of_end() const {

@@ -32,16 +32,16 @@ struct OnDevice {
 };
 
 struct Process {
-  std::mutex mutex;  // of what follows, and of the calls that make and end it
-  std::unique_ptr<job::Member> member;
+  std::mutex mutex;                     // of what follows, and of the calls that make and end it
+  std::unique_ptr<job::Member> member;  // a launcher's stays between a finalize and the next init
   bool has_own_room = false;  // no launcher has the job's room: this process or another PE has it
   std::vector<std::unique_ptr<job::Gate>> gates;  // of the unique ids that this process has made
   std::unique_ptr<symm::Group> group;
   std::unique_ptr<TeamMeetings> team_meetings;
   std::unique_ptr<OnDevice> on_device;
   int inits = 0;
-  bool was_finalized = false;
-  int pid = 0;  // that joined: a child that it forks is no PE
+  bool was_finalized = false;  // and not begun again
+  int pid = 0;                 // that joined: a child that it forks is no PE
 
   // What the job ends with because another PE has ended.
   int exit_code_of_end() const;
@@ -65,9 +65,10 @@ inline symm::Group& group(const char* call) {
 // come here together.
 OnDevice& on_device(const char* call);
 
-// Whether there was an init, of which an end may have come, too.
+// Between an init and the finalize that ends it.
 bool has_begun();
 // For `call`: with the job that a launcher, or the caller, has made; null: as the environment says.
+// After the last finalize it begins anew.
 void begin(const char* call, std::unique_ptr<job::Member> member);
 void finish(const char* call);
 

@@ -62,6 +62,11 @@ Status untell_loaded(const OnDevice& there, std::byte* state) {
   return device.synchronize(device.own_stream());
 }
 
+void forget_loaded() {
+  const std::lock_guard lock(units_mutex);
+  loaded_states().clear();
+}
+
 Outcome<std::byte*> state_in(const gpu::LoadedCode& code, const OnDevice& there) {
   auto found = gpu::variable_of(code, name_of_state().c_str(), there.device->id());
   if (!found && found.error().status.code() == Code::not_found) {

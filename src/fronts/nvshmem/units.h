@@ -33,5 +33,8 @@ Outcome<std::byte*> state_in(const gpu::LoadedCode& code, const OnDevice& there)
 // From here on it is told as units are, or no more and of no PE.
 Status tell_loaded(const OnDevice& there, std::byte* state);
 Status untell_loaded(const OnDevice& there, std::byte* state);
+// At the last finalize: the program may unload its code before it begins again, and tells of what
+// it has then.
+void forget_loaded();
 
 }  // namespace penstock::nvshmem

@@ -104,6 +104,30 @@ void inits_are_counted() {
   nvshmem_finalize();
 }
 
+// As libraries do that make their buffers anew: everything of before is gone, and all of it works.
+void begins_again() {
+  for (int round = 0; round < 3; ++round) {
+    const Pe pe = begin();
+    auto* const word = allocate<int>(1);
+    nvshmem_int_p(word, 10 * round + pe.me, pe.right());
+    nvshmem_barrier_all();
+    CHECK(nvshmem_int_g(word, pe.me) == 10 * round + pe.left());
+    nvshmem_team_t all = NVSHMEM_TEAM_INVALID;
+    CHECK(nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 1, pe.pes, nullptr, 0, &all) == 0);
+    CHECK(nvshmem_team_sync(all) == 0);
+    nvshmem_finalize();
+    CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_NOT_INITIALIZED);
+  }
+}
+
+// One that has finalized and ends harms nobody, however it ends and however slow the others are.
+void ends_after_finalize() {
+  const Pe pe = begin();
+  (void)allocate<int>(1);
+  nvshmem_finalize();
+  if (pe.me == 0) std::_Exit(0);
+}
+
 // Work that a stream has not done yet is done before anybody leaves.
 void finalize_with_work_in_flight() {
   const Pe pe = begin();
@@ -182,11 +206,6 @@ void finalize_twice() {
   begin();
   nvshmem_finalize();
   nvshmem_finalize();
-}
-void init_after_finalize() {
-  begin();
-  nvshmem_finalize();
-  nvshmem_init();
 }
 void no_such_pe() {
   const Pe pe = begin();
@@ -380,7 +399,8 @@ constexpr Named kAll[] = {
     {"before_init", before_init},
     {"after_finalize", after_finalize},
     {"finalize_twice", finalize_twice},
-    {"init_after_finalize", init_after_finalize},
+    {"begins_again", begins_again},
+    {"ends_after_finalize", ends_after_finalize},
     {"no_such_pe", no_such_pe},
     {"negative_pe", negative_pe},
     {"not_symmetric", not_symmetric},

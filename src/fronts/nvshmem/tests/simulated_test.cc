@@ -72,6 +72,8 @@ TEST_P(ProgramTest, ends_as_it_must) {
 const Story kStories[] = {
     {"whole", {1, 2, 3, 4}},
     {"counted", {1, 2}},
+    {"begins_again", {1, 2, 4}},
+    {"ends_after_finalize", {1, 2, 4}},
     {"in_flight", {1, 3}},
     {"threads", {2}},
     {"full", {1, 2}, 0, "PE 0: no room for 67108864 bytes on the symmetric heap: "},
@@ -79,7 +81,6 @@ const Story kStories[] = {
     {"before_init", {1, 2}, kMistake, "nvshmem_malloc: called before nvshmem_init()"},
     {"after_finalize", {1, 2}, kMistake, "nvshmem_barrier_all: called after nvshmem_finalize()"},
     {"finalize_twice", {1, 2}, kMistake, "nvshmem_finalize: called after nvshmem_finalize()"},
-    {"init_after_finalize", {1, 2}, kMistake, "nvshmem_init: called after nvshmem_finalize()"},
     // With what is not there.
     {"no_such_pe", {1, 2}, kMistake, "PE 0: nvshmem_int_p: there is no PE "},
     {"negative_pe", {2}, kMistake, "PE 0: nvshmem_int_g: there is no PE -3: PEs are 0 to 1"},

@@ -151,6 +151,8 @@ void begin(const char* call, std::unique_ptr<job::Member> member) {
 void finish(const char* call) {
   Process& own = process();
   const std::lock_guard lock(own.mutex);
+  // Destructors of programs do it once more.
+  if (own.was_finalized) return;
   symm::Group& all = group(call);
   if (--own.inits > 0) return;
   if (own.on_device != nullptr) {

@@ -120,6 +120,18 @@ void begins_again() {
   }
 }
 
+// Once more than begun is nothing, and counts for nothing.
+void finalize_twice() {
+  for (int round = 0; round < 2; ++round) {
+    begin();
+    nvshmem_finalize();
+    nvshmem_finalize();
+  }
+}
+void finalize_before_init() {
+  nvshmem_finalize();
+}
+
 // One that has finalized and ends harms nobody, however it ends and however slow the others are.
 void ends_after_finalize() {
   const Pe pe = begin();
@@ -201,11 +213,6 @@ void after_finalize() {
   begin();
   nvshmem_finalize();
   nvshmem_barrier_all();
-}
-void finalize_twice() {
-  begin();
-  nvshmem_finalize();
-  nvshmem_finalize();
 }
 void no_such_pe() {
   const Pe pe = begin();
@@ -399,6 +406,7 @@ constexpr Named kAll[] = {
     {"before_init", before_init},
     {"after_finalize", after_finalize},
     {"finalize_twice", finalize_twice},
+    {"finalize_before_init", finalize_before_init},
     {"begins_again", begins_again},
     {"ends_after_finalize", ends_after_finalize},
     {"no_such_pe", no_such_pe},

@@ -73,6 +73,8 @@ const Story kStories[] = {
     {"whole", {1, 2, 3, 4}},
     {"counted", {1, 2}},
     {"begins_again", {1, 2, 4}},
+    {"finalize_twice", {1, 2}},
+    {"finalize_before_init", {1}, kMistake, "nvshmem_finalize: called before nvshmem_init()"},
     {"ends_after_finalize", {1, 2, 4}},
     {"in_flight", {1, 3}},
     {"threads", {2}},
@@ -80,7 +82,6 @@ const Story kStories[] = {
     // Out of its time.
     {"before_init", {1, 2}, kMistake, "nvshmem_malloc: called before nvshmem_init()"},
     {"after_finalize", {1, 2}, kMistake, "nvshmem_barrier_all: called after nvshmem_finalize()"},
-    {"finalize_twice", {1, 2}, kMistake, "nvshmem_finalize: called after nvshmem_finalize()"},
     // With what is not there.
     {"no_such_pe", {1, 2}, kMistake, "PE 0: nvshmem_int_p: there is no PE "},
     {"negative_pe", {2}, kMistake, "PE 0: nvshmem_int_g: there is no PE -3: PEs are 0 to 1"},

@@ -1,7 +1,5 @@
 #include "command_line.h"
-
-#include <algorithm>
-#include <array>
+#include "launcher_words.h"
 
 namespace penstock::apps {
 
@@ -41,42 +39,25 @@ void CommandLine::add_job_commands() {
                   "interfaces begin (default: all, one after the other, or PENSTOCK_ADDRESS)");
   run->add_option("PROGRAM", run_.command, "The program, and its arguments")->required();
   run->footer(
-      "Options stand before PROGRAM; -np, -ppn, -perhost, -hosts, -host, -hostfile, -machinefile "
-      "and -wdir are taken, too. Other hosts get PATH, LD_LIBRARY_PATH, CUDA_VISIBLE_DEVICES, what "
-      "begins with PENSTOCK_, SHMEM_, SMA_, OSHMEM_, NVSHMEM_ or NCCL_, and what -x names. Ends "
-      "with the exit code of the process that failed first, 128 + N for signal N; 126 when PROGRAM "
+      "Options stand before PROGRAM; those of Open MPI's and Hydra's launchers are taken, too: "
+      "-np, -ppn, -N, -hosts, -hostfile, -machinefile, -wdir, -genv NAME VALUE, -genvlist A,B, "
+      "--tag-output; --mca, --map-by, --bind-to and --rank-by are left out, as nothing is bound. "
+      "Other hosts get PATH, LD_LIBRARY_PATH, CUDA_VISIBLE_DEVICES, what begins with PENSTOCK_, "
+      "SHMEM_, SMA_, OSHMEM_, NVSHMEM_ or NCCL_, and what -x names. Ends with the exit code of the "
+      "process that failed first, 128 + N for signal N; 126 when PROGRAM "
       "may not be run, 127 when there is none.");
   // Not for people: it waits for its task on standard input.
   command("run-node", "", "What 'run' starts on other machines", [] { return run_node_part(); });
 }
 
 void CommandLine::mark_program(std::vector<std::string>* words) const {
-  // As other launchers have them, where CLI11 takes a row of short options.
-  constexpr std::array<std::pair<const char*, const char*>, 8> kOtherNames = {
-      {{"-np", "--np"},
-       {"-ppn", "--ppn"},
-       {"-perhost", "--ppn"},
-       {"-hosts", "--hosts"},
-       {"-host", "--hosts"},
-       {"-hostfile", "--hostfile"},
-       {"-machinefile", "--hostfile"},
-       {"-wdir", "--wdir"}}};
   const CLI::App* run = app_.get_subcommand("run");
-  for (size_t at = 1; at < words->size(); ++at) {
-    std::string& word = (*words)[at];
-    if (word == "--") return;
-    if (word.size() < 2 || word[0] != '-') {
-      words->insert(words->begin() + static_cast<ptrdiff_t>(at), "--");
-      return;
-    }
-    const std::string name = word.substr(0, word.find('='));
-    const auto* other = std::find_if(kOtherNames.begin(), kOtherNames.end(),
-                                     [&](const auto& each) { return name == each.first; });
-    if (other != kOtherNames.end()) word = other->second + word.substr(name.size());
-    // One that has its value in the next word.
+  auto own = own_words({words->begin() + 1, words->end()}, [&](const std::string& word) {
     const CLI::Option* option = run->get_option_no_throw(word);
-    if (option != nullptr && option->get_items_expected_min() > 0) ++at;
-  }
+    return option != nullptr && option->get_items_expected_min() > 0;
+  });
+  words->resize(1);
+  words->insert(words->end(), own.begin(), own.end());
 }
 
 }  // namespace penstock::apps

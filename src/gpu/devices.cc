@@ -10,7 +10,7 @@ namespace {
 
 // Release in replace_devices() pairs with acquire in devices().
 std::atomic<engine::DeviceMemory*> replacement{nullptr};
-// The same for replace_symmetric_devices() and the two calls that it replaces.
+// The same for replace_symmetric_devices() and the three calls that it replaces.
 std::atomic<SymmetricDevices*> symmetric_replacement{nullptr};
 
 }  // namespace
@@ -29,6 +29,11 @@ void replace_devices(engine::DeviceMemory* memory) {
 Outcome<engine::DeviceId> current_device() {
   SymmetricDevices* const devices = symmetric_replacement.load(std::memory_order_acquire);
   return devices != nullptr ? devices->current() : real_current_device();
+}
+
+Result<void, Failure> make_current(engine::DeviceId device) {
+  SymmetricDevices* const devices = symmetric_replacement.load(std::memory_order_acquire);
+  return devices != nullptr ? devices->make_current(device) : make_real_current(device);
 }
 
 Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(engine::DeviceId device) {

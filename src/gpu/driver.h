@@ -28,6 +28,7 @@ namespace penstock::gpu {
   CALL(cuCtxPushCurrent)                  \
   CALL(cuCtxPopCurrent)                   \
   CALL(cuCtxGetCurrent)                   \
+  CALL(cuCtxSetCurrent)                   \
   CALL(cuCtxGetDevice)                    \
   CALL(cuCtxSynchronize)                  \
   CALL(cuCtxEnablePeerAccess)             \

@@ -10,8 +10,9 @@ namespace penstock::gpu {
 
 // As devices(), in a build with CUDA and in one without.
 Outcome<engine::DeviceMemory*> real_devices();
-// As current_device() and open_symmetric_device().
+// As current_device(), make_current() and open_symmetric_device().
 Outcome<engine::DeviceId> real_current_device();
+Result<void, Failure> make_real_current(engine::DeviceId device);
 Outcome<std::unique_ptr<SymmetricDevice>> open_real_device(engine::DeviceId device);
 
 }  // namespace penstock::gpu

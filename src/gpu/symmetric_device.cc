@@ -437,6 +437,14 @@ Outcome<DeviceId> real_current_device() {
   return DeviceId(static_cast<uint32_t>(device));
 }
 
+Result<void, Failure> make_real_current(DeviceId device) {
+  TRY_ASSIGN(CudaMemory* const memory, cuda());
+  TRY_ASSIGN(const Context context, memory->context(device));
+  const CUresult result = memory->driver().cuCtxSetCurrent(context.context);
+  if (result == CUDA_SUCCESS) return {};
+  return failure_of(memory->driver(), fmt::format("choose GPU {}", device.value), result);
+}
+
 Outcome<std::unique_ptr<SymmetricDevice>> open_real_device(DeviceId device) {
   TRY_ASSIGN(CudaMemory* const memory, cuda());
   TRY_ASSIGN(const Context context, memory->context(device));

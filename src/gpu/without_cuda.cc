@@ -21,6 +21,10 @@ Outcome<engine::DeviceId> real_current_device() {
   return left_out();
 }
 
+Result<void, Failure> make_real_current(engine::DeviceId) {
+  return left_out();
+}
+
 Outcome<PeerLink> peer_link(engine::DeviceId, engine::DeviceId) {
   return left_out();
 }

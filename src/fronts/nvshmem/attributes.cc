@@ -46,6 +46,14 @@ Joined join_by_id(const nvshmemx_uniqueid_args_t& args) {
                                              std::chrono::steady_clock::now() + front::kTimeToJoin);
 }
 
+// Programs leave attributes without a value that they do not use: those of the initialiser have
+// their version.
+bool chooses_device(const nvshmemx_init_attr_t* attributes) {
+  return attributes != nullptr &&
+         attributes->args.version == static_cast<int>((2 << 16) + sizeof attributes->args) &&
+         attributes->args.cuda_device_id >= 0;
+}
+
 }  // namespace
 
 NVSHMEM_DEFINE int nvshmemx_get_uniqueid(nvshmemx_uniqueid_t* uniqueid) {
@@ -77,6 +85,11 @@ NVSHMEM_DEFINE int nvshmemx_init_attr(unsigned int flags, nvshmemx_init_attr_t* 
   if ((flags & (NVSHMEMX_INIT_WITH_UNIQUEID | NVSHMEMX_INIT_WITH_MPI_COMM)) != 0 &&
       attributes == nullptr) {
     return NVSHMEMX_ERROR_INVALID_VALUE;
+  }
+  if (chooses_device(attributes)) {
+    const auto device = static_cast<uint32_t>(attributes->args.cuda_device_id);
+    const auto chosen = penstock::gpu::make_current(penstock::engine::DeviceId(device));
+    if (!chosen) return status_of(call, chosen.error());
   }
   if ((flags & NVSHMEMX_INIT_WITH_UNIQUEID) != 0)
     return begin_by(call, [&] { return join_by_id(attributes->args.uid_args); });

@@ -115,7 +115,7 @@ typedef struct {
 typedef struct {
   int version;
   nvshmemx_uniqueid_args_t uid_args;
-  int cuda_device_id; /* -1: the program sets it itself */
+  int cuda_device_id; /* the calling thread's device from here on; -1: the program sets it itself */
   char content[92];
 } nvshmemx_init_args_t;
 #define NVSHMEMX_INIT_ARGS_INITIALIZER \\

@@ -505,6 +505,15 @@ Outcome<std::unique_ptr<gpu::SymmetricDevice>> SimulatedDevices::open(DeviceId d
   return std::unique_ptr<gpu::SymmetricDevice>(new SimulatedDevice(*gpus_[device.value]));
 }
 
+Result<void, Failure> SimulatedDevices::make_current(DeviceId device) {
+  if (device.value >= gpus_.size()) {
+    return Failure{Code::invalid_argument,
+                   fmt::format("GPU {}: this process sees {}", device.value, gpus_.size())};
+  }
+  current_of_thread = device.value;
+  return {};
+}
+
 void SimulatedDevices::set_current(DeviceId device) {
   ASSERT(device.value < gpus_.size());
   current_of_thread = device.value;

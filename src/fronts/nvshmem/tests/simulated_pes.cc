@@ -120,6 +120,29 @@ void begins_again() {
   }
 }
 
+void device_by_attribute() {
+  nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
+  attributes.args.cuda_device_id = 2;
+  CHECK(nvshmemx_init_attr(0, &attributes) == NVSHMEMX_ERROR_INVALID_VALUE);
+  CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_NOT_INITIALIZED);
+  attributes.args.cuda_device_id = 1;
+  CHECK(nvshmemx_init_attr(0, &attributes) == 0);
+  CHECK(gpus().current()->value == 1);
+  nvshmem_int_p(allocate<int>(1), 1, nvshmem_my_pe());
+  CHECK(on_device("test").device->id() == engine::DeviceId(1));
+  nvshmem_finalize();
+
+  // As the initialiser leaves it, and what has none: the program's choice stays.
+  gpus().set_current(engine::DeviceId(0));
+  nvshmemx_init_attr_t untouched = NVSHMEMX_INIT_ATTR_INITIALIZER;
+  CHECK(nvshmemx_init_attr(0, &untouched) == 0);
+  std::memset(&attributes, 0x01, sizeof attributes);
+  CHECK(nvshmemx_init_attr(0, &attributes) == 0);
+  CHECK(gpus().current()->value == 0);
+  nvshmem_finalize();
+  nvshmem_finalize();
+}
+
 // Once more than begun is nothing, and counts for nothing.
 void finalize_twice() {
   for (int round = 0; round < 2; ++round) {
@@ -407,6 +430,7 @@ constexpr Named kAll[] = {
     {"after_finalize", after_finalize},
     {"finalize_twice", finalize_twice},
     {"finalize_before_init", finalize_before_init},
+    {"device_by_attribute", device_by_attribute},
     {"begins_again", begins_again},
     {"ends_after_finalize", ends_after_finalize},
     {"no_such_pe", no_such_pe},

@@ -74,6 +74,7 @@ const Story kStories[] = {
     {"counted", {1, 2}},
     {"begins_again", {1, 2, 4}},
     {"finalize_twice", {1, 2}},
+    {"device_by_attribute", {1, 2}, 0, "nvshmemx_init_attr: GPU 2: this process sees 2"},
     {"finalize_before_init", {1}, kMistake, "nvshmem_finalize: called before nvshmem_init()"},
     {"ends_after_finalize", {1, 2, 4}},
     {"in_flight", {1, 3}},

@@ -103,13 +103,17 @@ class SymmetricDevice {
 // The device that is current in the calling thread, as the program's own runtime has chosen it; the
 // first one where none is.
 Outcome<engine::DeviceId> current_device();
+// As cudaSetDevice(): from here on it is current in the calling thread, for the program, too.
+// invalid_argument: this process sees no such device.
+Result<void, Failure> make_current(engine::DeviceId device);
 Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(engine::DeviceId device);
 
-// What stands behind these two in a test. Thread safe.
+// What stands behind these three in a test. Thread safe.
 class SymmetricDevices {
  public:
   virtual ~SymmetricDevices() = default;
   virtual Outcome<engine::DeviceId> current() = 0;
+  virtual Result<void, Failure> make_current(engine::DeviceId device) = 0;
   virtual Outcome<std::unique_ptr<SymmetricDevice>> open(engine::DeviceId device) = 0;
 };
 // For tests, as replace_devices(): it outlives what was opened of it; null: the real ones again.

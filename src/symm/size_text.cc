@@ -8,13 +8,8 @@
 namespace penstock::symm {
 namespace {
 
-// A unit may say that it is of bytes: 2m is 2mb and 2MiB. All are powers of two, as OpenSHMEM has
-// them.
+// One letter, as OpenSHMEM has them: it wants any other suffix refused.
 std::optional<uint32_t> shift_of(std::string_view suffix) {
-  if (!suffix.empty() && (suffix.back() | 0x20) == 'b') {
-    suffix.remove_suffix(1);
-    if (suffix.size() == 2 && (suffix.back() | 0x20) == 'i') suffix.remove_suffix(1);
-  }
   if (suffix.empty()) return 0;
   if (suffix.size() != 1) return std::nullopt;
   switch (suffix[0] | 0x20) {

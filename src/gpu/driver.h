@@ -40,6 +40,8 @@ namespace penstock::gpu {
   CALL(cuMemHostAlloc)                    \
   CALL(cuMemAlloc)                        \
   CALL(cuMemFree)                         \
+  CALL(cuMemAllocAsync)                   \
+  CALL(cuMemFreeAsync)                    \
   CALL(cuMemcpyHtoD)                      \
   CALL(cuMemcpyAsync)                     \
   CALL(cuMemcpy2DAsync)                   \

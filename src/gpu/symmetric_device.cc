@@ -381,8 +381,9 @@ class CudaSymmetricDevice final : public SymmetricDevice {
     return result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
   }
 
-  bool reaches(const void* address) const override {
-    if (reaches_all_) return true;
+  bool reaches(const void* address) const override { return reaches_all_ || knows(address); }
+
+  bool knows(const void* address) const override {
     const ScopeOfLaunch scope(device_.driver(), device_.context);
     CUdeviceptr at = 0;
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
@@ -391,6 +392,18 @@ class CudaSymmetricDevice final : public SymmetricDevice {
         device_.driver().cuPointerGetAttributes(1, which, values, device_address(address));
     // What the driver does not know is no failure of the call, and has no address in the device.
     return result == CUDA_SUCCESS && at == device_address(address);
+  }
+
+  Result<void*> take(uint64_t bytes, DeviceStream stream) override {
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    CUdeviceptr at = 0;
+    TRY(status_of(device_.driver().cuMemAllocAsync(&at, bytes, cuda_stream(stream))));
+    return reinterpret_cast<void*>(at);
+  }
+
+  Status give_back(void* memory, DeviceStream stream) override {
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    return status_of(device_.driver().cuMemFreeAsync(device_address(memory), cuda_stream(stream)));
   }
 
   Outcome<MutableBytes> host_words(uint64_t bytes) override {

@@ -91,8 +91,8 @@ void AskedQueue::store_answer(uint64_t position, uint64_t value, uint64_t flags)
 void AskedQueue::answer(uint64_t position, uint64_t value) {
   store_answer(position, value, 0);
 }
-void AskedQueue::fail(uint64_t position) {
-  store_answer(position, 0, device::kFarFailed);
+void AskedQueue::fail(uint64_t position, device::SymmFailure why) {
+  store_answer(position, why, device::kFarFailed);
 }
 
 void AskedQueue::complete(uint32_t pe, uint64_t flush) {

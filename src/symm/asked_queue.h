@@ -44,7 +44,7 @@ class AskedQueue {
   bool has_work() const;
 
   void answer(uint64_t position, uint64_t value);
-  void fail(uint64_t position);
+  void fail(uint64_t position, device::SymmFailure why);
   // Everything that was asked of the PE before this flush is done.
   void complete(uint32_t pe, uint64_t flush);
 

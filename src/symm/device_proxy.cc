@@ -11,6 +11,7 @@ namespace penstock::symm {
 using device::Ask;
 using device::FarAsk;
 using device::FarChange;
+using device::SymmFailure;
 
 namespace {
 
@@ -148,53 +149,65 @@ bool DeviceProxy::is_here(uint64_t address, uint64_t bytes) const {
   return address + bytes >= address && device_.holds(address, bytes);
 }
 
-bool DeviceProxy::is_good_row(const FarAsk& asked) const {
-  if (asked.width_log2 > device::kFarWidthLog2Max || !asked.answer) return false;
-  if (!row_fits(asked.length, asked.stride_there, asked.width_log2, options_.heap_bytes) ||
-      !row_fits(asked.length, asked.stride_here, asked.width_log2, device::kFarLengthMax)) {
-    return false;
-  }
-  return is_open(asked.offset, row_bytes(asked.length, asked.stride_there, asked.width_log2)) &&
-         is_here(asked.value, row_bytes(asked.length, asked.stride_here, asked.width_log2));
+SymmFailure DeviceProxy::fault_of_bytes(const FarAsk& asked) const {
+  if (asked.length == 0 || !asked.answer || !is_open(asked.offset, asked.length))
+    return device::kSymmNotSymmetric;
+  return is_here(asked.value, asked.length) ? device::kSymmNothing : device::kSymmNotReached;
 }
 
-bool DeviceProxy::is_good(const FarAsk& asked) const {
-  if (asked.pe >= options_.pes || !options_.far.test(asked.pe)) return false;
+SymmFailure DeviceProxy::fault_of_row(const FarAsk& asked) const {
+  if (asked.width_log2 > device::kFarWidthLog2Max || !asked.answer ||
+      !row_fits(asked.length, asked.stride_there, asked.width_log2, options_.heap_bytes) ||
+      !is_open(asked.offset, row_bytes(asked.length, asked.stride_there, asked.width_log2))) {
+    return device::kSymmNotSymmetric;
+  }
+  const bool is_reached =
+      row_fits(asked.length, asked.stride_here, asked.width_log2, device::kFarLengthMax) &&
+      is_here(asked.value, row_bytes(asked.length, asked.stride_here, asked.width_log2));
+  return is_reached ? device::kSymmNothing : device::kSymmNotReached;
+}
+
+// kSymmNothing: it can be carried out.
+SymmFailure DeviceProxy::fault_of(const FarAsk& asked) const {
+  if (asked.pe >= options_.pes || !options_.far.test(asked.pe)) return device::kSymmNoSuchPe;
   switch (asked.ask) {
     case Ask::put:
     case Ask::get:
-      return asked.length != 0 && asked.answer && is_open(asked.offset, asked.length) &&
-             is_here(asked.value, asked.length);
+      return fault_of_bytes(asked);
     case Ask::put_row:
     case Ask::get_row:
-      return is_good_row(asked);
+      return fault_of_row(asked);
     case Ask::change:
-      return is_word_change(static_cast<uint8_t>(asked.change), asked.width_log2) &&
-             (asked.change != FarChange::fetch || asked.answer) &&
-             penstock::is_aligned(asked.offset, uint64_t{1} << asked.width_log2) &&
-             is_open(asked.offset, uint64_t{1} << asked.width_log2);
+      if (is_word_change(static_cast<uint8_t>(asked.change), asked.width_log2) &&
+          (asked.change != FarChange::fetch || asked.answer) &&
+          penstock::is_aligned(asked.offset, uint64_t{1} << asked.width_log2) &&
+          is_open(asked.offset, uint64_t{1} << asked.width_log2)) {
+        return device::kSymmNothing;
+      }
+      break;
     case Ask::flush:
-      return true;
+      return device::kSymmNothing;
   }
-  return false;
+  return device::kSymmNotSymmetric;
 }
 
-void DeviceProxy::refuse(const AskedQueue::Taken& taken) {
+void DeviceProxy::refuse(const AskedQueue::Taken& taken, SymmFailure why) {
   ++stats_.refused;
-  if (taken.asked.answer) queue_.fail(taken.position);
+  if (taken.asked.answer) queue_.fail(taken.position, why);
 }
 
 bool DeviceProxy::take_asked() {
   AskedQueue::Taken next;
   bool took = false;
   for (uint32_t i = 0; i < limits::kFarPending && queue_.peek(&next); ++i) {
-    const bool is_good = this->is_good(next.asked);
+    const SymmFailure fault = fault_of(next.asked);
+    const bool is_good = fault == device::kSymmNothing;
     if (is_good && peers_[next.asked.pe].pending.size() >= limits::kFarPending) break;
     queue_.take();
     took = true;
     ++stats_.asked;
     if (!is_good || peers_[next.asked.pe].is_gone) {
-      refuse(next);
+      refuse(next, is_good ? device::kSymmPeerGone : fault);
     } else {
       peers_[next.asked.pe].pending.push_back({next.position, next.asked, 0, std::nullopt});
     }
@@ -329,12 +342,12 @@ void DeviceProxy::lose(uint32_t pe) {
   peer.is_gone = true;
   for (const Pending& one : peer.pending) {
     // Those with a tag are awaited.
-    if (one.asked.answer && !one.tag) queue_.fail(one.position);
+    if (one.asked.answer && !one.tag) queue_.fail(one.position, device::kSymmPeerGone);
   }
   peer.pending.clear();
   for (Awaited& one : awaited_) {
     if (!one.is_used || one.pe != pe) continue;
-    queue_.fail(one.position);
+    queue_.fail(one.position, device::kSymmPeerGone);
     forget(one);
   }
   uint32_t nothing = 0;

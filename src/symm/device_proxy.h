@@ -99,9 +99,10 @@ class DeviceProxy {
   bool serve_change(uint32_t pe);
 
   bool take_asked();
-  void refuse(const AskedQueue::Taken& taken);
-  bool is_good(const device::FarAsk& asked) const;
-  bool is_good_row(const device::FarAsk& asked) const;
+  void refuse(const AskedQueue::Taken& taken, device::SymmFailure why);
+  device::SymmFailure fault_of(const device::FarAsk& asked) const;
+  device::SymmFailure fault_of_bytes(const device::FarAsk& asked) const;
+  device::SymmFailure fault_of_row(const device::FarAsk& asked) const;
   bool is_here(uint64_t address, uint64_t bytes) const;
   bool is_open(uint64_t offset, uint64_t bytes) const;
   bool send_pending(uint32_t pe);

@@ -93,9 +93,8 @@ Status DeviceStreams::put(void* dest, const void* source, uint64_t bytes, uint32
   if (bytes == 0) return {};
   std::byte* const there = heap_.at(dest, bytes, pe);
   if (there != nullptr) return heap_.device().copy(there, source, bytes, stream);
-  if (!heap_.is_far(dest, bytes, pe)) return Code::invalid_argument;
-  return launch(heap_.device(), Kernel::put_far, {}, stream, heap_.state(), dest, source, bytes,
-                static_cast<int>(pe));
+  return heap_.is_far(dest, bytes, pe) ? put_far(dest, source, bytes, pe, stream)
+                                       : Status(Code::invalid_argument);
 }
 
 Status DeviceStreams::get(void* dest, const void* source, uint64_t bytes, uint32_t pe,
@@ -103,9 +102,8 @@ Status DeviceStreams::get(void* dest, const void* source, uint64_t bytes, uint32
   if (bytes == 0) return {};
   const std::byte* const there = heap_.at(source, bytes, pe);
   if (there != nullptr) return heap_.device().copy(dest, there, bytes, stream);
-  if (!heap_.is_far(source, bytes, pe)) return Code::invalid_argument;
-  return launch(heap_.device(), Kernel::get_far, {}, stream, heap_.state(), dest, source, bytes,
-                static_cast<int>(pe));
+  return heap_.is_far(source, bytes, pe) ? get_far(dest, source, bytes, pe, stream)
+                                         : Status(Code::invalid_argument);
 }
 
 Status DeviceStreams::iput(void* dest, const void* source, const StridedElements& strides,
@@ -113,7 +111,7 @@ Status DeviceStreams::iput(void* dest, const void* source, const StridedElements
   if (strides.count == 0) return {};
   std::byte* const there = heap_.at(dest, reach_of(strides.dest, strides), pe);
   if (there == nullptr)
-    return row_far(dest, source, strides, {strides.dest, strides.source}, pe, stream);
+    return row_far({dest, source, strides.dest, strides.source}, strides, pe, stream);
   return copy_strided(there, source, strides, stream, by == By::kernels && is_reached(source));
 }
 
@@ -122,27 +120,8 @@ Status DeviceStreams::iget(void* dest, const void* source, const StridedElements
   if (strides.count == 0) return {};
   const std::byte* const there = heap_.at(source, reach_of(strides.source, strides), pe);
   if (there == nullptr)
-    return row_far(source, dest, strides, {strides.source, strides.dest, true}, pe, stream);
+    return row_far({source, dest, strides.source, strides.dest, true}, strides, pe, stream);
   return copy_strided(dest, there, strides, stream, by == By::kernels && is_reached(dest));
-}
-
-// `there`: the symmetric address. The other side is this PE's own.
-Status DeviceStreams::row_far(const void* there, const void* here, const StridedElements& strides,
-                              const FarSteps& steps, uint32_t pe, Stream stream) {
-  ASSERT(is_element(strides.element_bytes));
-  if (steps.there < 1 || steps.here < 1 ||
-      !heap_.is_far(there, reach_of(steps.there, strides), pe)) {
-    return Code::invalid_argument;
-  }
-  const device::RowFar row = {.there = there,
-                              .here = here,
-                              .count = strides.count,
-                              .stride_there = static_cast<uint64_t>(steps.there),
-                              .stride_here = static_cast<uint64_t>(steps.here),
-                              .element_bytes = strides.element_bytes,
-                              .is_get = steps.is_get ? 1 : 0};
-  return launch(heap_.device(), Kernel::row_far, {}, stream, heap_.state(), row,
-                static_cast<int>(pe));
 }
 
 bool DeviceStreams::is_reached(const void* local) const {

@@ -15,6 +15,17 @@ PENSTOCK_DEVICE void tell_trouble(const SymmState& state) {
   store_system(&report->why, static_cast<uint32_t>(kSymmPeerGone));
 }
 
+// The same of a put or get whose own side is at `here`, unless it went well.
+PENSTOCK_DEVICE void tell_failure(const SymmState& state, SymmFailure why, int pe,
+                                  const void* here) {
+  if (why == kSymmNothing) return;
+  auto* const report = reinterpret_cast<SymmReport*>(state.failure);
+  store_system(reinterpret_cast<uint32_t*>(&report->pe), static_cast<uint32_t>(pe));
+  store_system(&report->address, static_cast<uint64_t>(reinterpret_cast<uintptr_t>(here)));
+  fence_system();  // the host that sees `why` sees the rest
+  store_system(&report->why, static_cast<uint32_t>(why));
+}
+
 // Of one block: each thread waits for some of the words.
 template <class T>
 PENSTOCK_DEVICE bool wait_for(const SymmState& state, const WaitForWords& wanted) {

@@ -101,20 +101,20 @@ extern "C" __global__ void penstock_symm_put_far(const __grid_constant__ SymmSta
                                                  void* dest, const void* source, uint64_t bytes,
                                                  int pe) {
   fence_system();
-  if (!try_put_far(state, dest, source, bytes, pe)) tell_trouble(state);
+  tell_failure(state, tried_put_far(state, dest, source, bytes, pe), pe, source);
 }
 extern "C" __global__ void penstock_symm_get_far(const __grid_constant__ SymmState state,
                                                  void* dest, const void* source, uint64_t bytes,
                                                  int pe) {
-  if (!try_get_far(state, dest, source, bytes, pe)) tell_trouble(state);
+  tell_failure(state, tried_get_far(state, dest, source, bytes, pe), pe, dest);
 }
 extern "C" __global__ void penstock_symm_row_far(const __grid_constant__ SymmState state,
                                                  RowFar row, int pe) {
   fence_system();
   const FarRow elements = {row.count, row.element_bytes, row.stride_there, row.stride_here};
   char* const here = const_cast<char*>(static_cast<const char*>(row.here));
-  if (!move_far_row(state, row.is_get == 0, offset_of(state, row.there), here, elements, pe))
-    tell_trouble(state);
+  const uint64_t there = offset_of(state, row.there);
+  tell_failure(state, move_far_row(state, row.is_get == 0, there, here, elements, pe), pe, here);
 }
 extern "C" __global__ void penstock_symm_store_far(const __grid_constant__ SymmState state,
                                                    void* dest, uint64_t value, int bytes, int pe) {

@@ -117,6 +117,10 @@ inline constexpr std::chrono::microseconds kFarProxySleepMax{1000};
 // Requests to one far PE that its proxy keeps until the lane has room: others go on meanwhile.
 inline constexpr uint32_t kFarPending = 1024;
 
+// Device memory through which a put or get of pageable memory goes, piece by piece: hundreds of
+// frames, so that the copies before and behind each piece count for little.
+inline constexpr uint64_t kFarStageBytes = uint64_t{16} << 20;
+
 // Requests of kernels that wait for an answer at once: as many as the largest ring has entries.
 inline constexpr uint32_t kFarAwaited = 32768;
 

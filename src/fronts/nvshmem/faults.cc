@@ -53,6 +53,12 @@ std::string said_by(device::SymmFailure failure) {
     case device::kSymmNotReady:
       return "a kernel used a module that was loaded without nvshmemx_cumodule_init() or before "
              "nvshmem_init()";
+    case device::kSymmNotReached:
+      return fmt::format(
+          "what goes to or from PE {} of another node stands at address {:#x}, which this PE's GPU "
+          "does not reach: use memory of nvshmem_malloc(), cudaMalloc() or cudaMallocHost(), or "
+          "register it (cudaHostRegister())",
+          report.pe, report.address);
     case device::kSymmAskedToEnd:
       return "a kernel called nvshmem_global_exit()";
     case device::kSymmNothing:

@@ -1,8 +1,10 @@
 // What GPUs of several nodes ask of each other, from the simplest on, each step by itself and told
 // before it is made: where a machine's driver does something else than the simulation, the last
 // line says with what (tests/gpu/nodes.sh).
+#include "../image.h"
 #include "devices.h"
 
+#include <array>
 #include <functional>
 #include <string>
 
@@ -116,10 +118,65 @@ void far_steps(const Pe& pe) {
   steps.meet();
 }
 
+// Pageable memory of the host, which copy engines of the proxy are not given: as source and
+// destination of all that streams do with far PEs.
+void far_pageable(const Pe& pe) {
+  const OnDevice on = begin(pe);
+  const auto streams = make_streams(*on.heap);
+  const auto own = open_device(pe);
+  const auto stream = own->own_stream();
+  constexpr uint64_t kMost = (20 << 20) / sizeof(uint64_t);  // more than one piece
+  auto* const words = on.allocate<uint64_t>(kMost);
+  auto* const signal = on.allocate<uint64_t>(1);
+  std::vector<uint64_t> mine(kMost);
+  std::vector<uint64_t> seen(kMost);
+  for (const uint64_t count : {uint64_t{1}, uint64_t{1000}, kMost}) {
+    for (uint64_t i = 0; i < count; ++i) mine[i] = mark_of(pe.me(), i + count);
+    CHECK(streams->put(words, mine.data(), count * 8, pe.right(), stream).ok());
+    std::fill_n(mine.begin(), count, 0);  // it was taken at the call
+    CHECK(streams->barrier(pe.group.world(), stream).ok());
+    std::fill_n(seen.begin(), count, 0);
+    CHECK(streams->get(seen.data(), words, count * 8, pe.right(), stream).ok());
+    for (uint64_t i = 0; i < count; ++i) CHECK(seen[i] == mark_of(pe.me(), i + count));
+    CHECK(streams->barrier(pe.group.world(), stream).ok());
+  }
+  constexpr uint64_t kRow = 1500;
+  for (uint64_t i = 0; i < 2 * kRow; ++i) mine[i] = mark_of(pe.me(), i);
+  CHECK(streams->iput(words, mine.data(), {3, 2, kRow, 8}, pe.right(), stream, By::kernels).ok());
+  std::fill_n(mine.begin(), 2 * kRow, 0);
+  CHECK(streams->put_signal(words + 1, &mine[0], 8, signal, 7, SignalOp::add, pe.right(), stream)
+            .ok());
+  CHECK(streams->wait(signal, 0, 7, stream).ok());
+  CHECK(streams->barrier(pe.group.world(), stream).ok());
+  std::fill_n(seen.begin(), 5 * kRow, 9);
+  CHECK(streams->iget(seen.data(), words, {5, 3, kRow, 8}, pe.right(), stream, By::kernels).ok());
+  for (uint64_t i = 0; i < 5 * (kRow - 1) + 1; ++i)
+    CHECK(seen[i] == (i % 5 == 0 ? mark_of(pe.me(), i / 5 * 2) : 9));
+  CHECK(words_at(*on.device, words + 1, 1)[0] == 0);
+  CHECK(streams->failure() == device::kSymmNothing);
+  // What kernels are given themselves is not staged: told, with the address.
+  const std::array<const char*, 1> names = {"penstock_symm_put_far"};
+  CHECK(own->load_kernels(kernel_image(), names));
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+  device::SymmState state = on.heap->state();
+  void* dest = words;
+  const void* source = mine.data();
+  uint64_t bytes = 64;
+  auto right = static_cast<int>(pe.right());
+  std::array<void*, 5> arguments = {&state, &dest, &source, &bytes, &right};
+  CHECK(own->launch({.kernel = 0, .arguments = arguments, .stream = stream}).ok());
+  CHECK(own->synchronize(stream).ok());
+  const device::SymmReport report = streams->report();
+  CHECK(report.why == device::kSymmNotReached && report.pe == right);
+  CHECK(report.address == reinterpret_cast<uintptr_t>(source));
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+}
+
 }  // namespace
 
 const Named kDeviceFarScenarios[] = {
     {"device_far_steps", far_steps},
+    {"device_far_pageable", far_pageable},
     {nullptr, nullptr},
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <set>
 
 namespace penstock::symm {
 namespace {
@@ -481,6 +482,8 @@ TEST(SymmDeviceFar, refuses_what_a_hostile_kernel_asks) {
   using device::FarChange;
   const uint64_t heap = SimulatedGpus::kHeapBytes;
   std::vector<device::FarAsk> bad;
+  std::set<size_t> not_reached;  // of these: their own side is at fault
+  std::set<size_t> no_pe;
   const auto add = [&](const std::function<void(device::FarAsk&)>& spoil) {
     device::FarAsk asked{};
     asked.ask = Ask::put;
@@ -495,6 +498,7 @@ TEST(SymmDeviceFar, refuses_what_a_hostile_kernel_asks) {
   add([](auto& it) { it.pe = 0; });
   add([](auto& it) { it.pe = 2; });
   add([](auto& it) { it.pe = 4095; });
+  no_pe = {0, 1, 2};
   add([](auto& it) { it.length = 0; });
   add([&](auto& it) { it.offset = heap - 10; });
   add([&](auto& it) { it.offset = heap - 4096; });  // what is private
@@ -507,6 +511,9 @@ TEST(SymmDeviceFar, refuses_what_a_hostile_kernel_asks) {
     it.offset = 0;
     it.value = device::kFarLengthMax - 100;
   });
+  not_reached.insert(bad.size() - 1);
+  add([](auto& it) { it.value = 4096; });
+  not_reached.insert(bad.size() - 1);
   add([](auto& it) {
     it.ask = Ask::get;
     it.answer = false;
@@ -525,6 +532,12 @@ TEST(SymmDeviceFar, refuses_what_a_hostile_kernel_asks) {
     it.stride_here = device::kFarStrideMax;
     it.length = 1 << 20;
   });
+  not_reached.insert(bad.size() - 1);
+  add([](auto& it) {
+    it.ask = Ask::put_row;
+    it.stride_here = device::kFarStrideMax;
+  });
+  not_reached.insert(bad.size() - 1);
   add([](auto& it) {
     it.ask = Ask::change;
     it.width_log2 = 4;
@@ -552,7 +565,8 @@ TEST(SymmDeviceFar, refuses_what_a_hostile_kernel_asks) {
   ASSERT_TRUE(nodes.run({0}, [&](int) {
     if (!is_first_lane()) return;
     const device::SymmState& state = nodes.gpus().state(0);
-    for (device::FarAsk asked : bad) {
+    for (size_t i = 0; i < bad.size(); ++i) {
+      device::FarAsk asked = bad[i];
       if (asked.value == 0) asked.value = reinterpret_cast<uintptr_t>(state.heap);
       device::FarCall call{};
       call.asked = asked;
@@ -567,6 +581,10 @@ TEST(SymmDeviceFar, refuses_what_a_hostile_kernel_asks) {
       device::write_entry(*state.far, call.position, entries.entry[0]);
       if (!asked.answer) continue;
       EXPECT_FALSE(device::wait_for_answer(state, call));
+      EXPECT_EQ(device::failure_of(call), not_reached.count(i) != 0 ? device::kSymmNotReached
+                                          : no_pe.count(i) != 0     ? device::kSymmNoSuchPe
+                                                                    : device::kSymmNotSymmetric)
+          << i;
       ++answered;
     }
   }));

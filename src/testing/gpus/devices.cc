@@ -57,9 +57,14 @@ class Reached {
     const std::lock_guard lock(mutex_);
     stretches_[begin] = bytes;
   }
-  void remove(const std::byte* begin) {
+  // Gives its length.
+  uint64_t remove(const std::byte* begin) {
     const std::lock_guard lock(mutex_);
-    stretches_.erase(begin);
+    const auto found = stretches_.find(begin);
+    ASSERT(found != stretches_.end());
+    const uint64_t bytes = found->second;
+    stretches_.erase(found);
+    return bytes;
   }
   bool holds(const void* address) {
     const auto* const at = static_cast<const std::byte*>(address);
@@ -409,6 +414,24 @@ class SimulatedDevice final : public gpu::SymmetricDevice {
 
   bool is_capturing(DeviceStream) const override { return false; }
   bool reaches(const void* address) const override { return reached().holds(address); }
+  bool knows(const void* address) const override { return reached().holds(address); }
+
+  Result<void*> take(uint64_t bytes, DeviceStream) override {
+    TRY(gpu_.state());
+    if (!gpu_.take(bytes)) return Code::no_memory;
+    auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kPage, align_up(bytes, kPage)));
+    ASSERT(memory != nullptr);
+    reached().add(memory, bytes);
+    return static_cast<void*>(memory);
+  }
+  Status give_back(void* memory, DeviceStream stream) override {
+    TRY(gpu_.state());
+    add(stream, [this, begin = static_cast<std::byte*>(memory)] {
+      gpu_.give_back(reached().remove(begin));
+      std::free(begin);
+    });
+    return {};
+  }
 
   Status synchronize(DeviceStream stream) override {
     queue(stream).synchronize();

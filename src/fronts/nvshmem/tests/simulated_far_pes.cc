@@ -1,7 +1,9 @@
 // Programs whose PEs are on several nodes (PENSTOCK_JOB_NODES, PENSTOCK_GPUS_OF_NODES).
 #include "simulated_pes.h"
 
+#include <array>
 #include <functional>
+#include <unistd.h>
 #include <vector>
 
 namespace penstock::nvshmem::test {
@@ -116,9 +118,69 @@ void operations_over_nodes() {
   nvshmem_finalize();
 }
 
+// The program's own memory on the host, as any of its calls may be given.
+void pageable_over_nodes() {
+  const Far far = begin_far();
+  const Pe& pe = far.pe;
+  constexpr size_t kCount = 2000;
+  auto* const words = allocate<long>(kCount);
+  std::vector<long> mine(kCount);
+  for (size_t i = 0; i < kCount; ++i) mine[i] = given(pe.me, i);
+  const auto expect = [&](const std::vector<long>& seen, int from, size_t step) {
+    for (size_t i = 0; i < seen.size(); ++i) CHECK(seen[i] == given(from, i * step));
+  };
+  nvshmem_long_put(words, mine.data(), kCount, pe.right());
+  nvshmem_barrier_all();
+  std::vector<long> seen(kCount);
+  nvshmem_long_get(seen.data(), words, kCount, pe.right());
+  expect(seen, pe.me, 1);
+  nvshmem_barrier_all();
+  nvshmem_long_iput(words, mine.data(), 1, 2, kCount / 2, pe.right());
+  nvshmem_barrier_all();
+  std::vector<long> half(kCount / 4);
+  nvshmem_long_iget(half.data(), words, 1, 2, kCount / 4, pe.right());
+  expect(half, pe.me, 4);
+  nvshmem_barrier_all();
+  nvshmemx_long_put_on_stream(words, mine.data(), kCount, pe.right(), far.stream);
+  mine[0] = 0;
+  nvshmemx_barrier_all_on_stream(far.stream);
+  nvshmemx_long_get_on_stream(seen.data(), words, kCount, pe.right(), far.stream);
+  finish(far);
+  expect(seen, pe.me, 1);
+  nvshmem_barrier_all();
+  nvshmem_finalize();
+}
+
+// A kernel of the program puts from such memory: one of this library's plays it.
+void kernel_puts_from_pageable() {
+  const Far far = begin_far();
+  auto* const words = allocate<long>(100);
+  if (far.pe.me == 0) {
+    OnDevice& on = on_device("test");
+    auto second = gpu::open_symmetric_device(on.device->id());
+    CHECK(second);
+    const std::array<const char*, 1> names = {"penstock_symm_put_far"};
+    CHECK((*second)->load_kernels(nullptr, names));
+    const std::vector<long> mine(100);
+    std::fprintf(stderr, "address %#lx\n",
+                 static_cast<unsigned long>(reinterpret_cast<uintptr_t>(mine.data())));
+    device::SymmState state = on.heap->state();
+    void* dest = words;
+    const void* source = mine.data();
+    uint64_t bytes = 800;
+    int to = far.pe.pes - 1;
+    std::array<void*, 5> arguments = {&state, &dest, &source, &bytes, &to};
+    CHECK((*second)->launch({.kernel = 0, .arguments = arguments}).ok());
+    for (;;) ::pause();
+  }
+  nvshmem_barrier_all();
+}
+
 }  // namespace
 
 const Named kFarPrograms[] = {
+    {"pageable_over_nodes", pageable_over_nodes},
+    {"kernel_not_reached", kernel_puts_from_pageable},
     {"over_nodes", operations_over_nodes},
     {nullptr, nullptr},
 };

@@ -95,6 +95,12 @@ class SymmetricDevice {
   virtual bool is_capturing(engine::DeviceStream stream) const = 0;
   // Whether kernels reach this process's memory at this address: copies reach it all.
   virtual bool reaches(const void* address) const = 0;
+  // Whether the driver has made it or was told of it. All other memory is pageable: what a copy is
+  // to read there is taken when the call returns, and what it writes is there then.
+  virtual bool knows(const void* address) const = 0;
+  // Memory of the device from when the stream comes to it until it comes to give_back(). no_memory.
+  virtual Result<void*> take(uint64_t bytes, engine::DeviceStream stream) = 0;
+  virtual Status give_back(void* memory, engine::DeviceStream stream) = 0;
   // Host memory with zeros that the device reaches at the same address; stays as long as the
   // process.
   virtual Outcome<MutableBytes> host_words(uint64_t bytes) = 0;

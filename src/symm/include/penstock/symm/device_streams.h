@@ -57,7 +57,9 @@ class DeviceStreams {
   // or a copy has put is complete when the stream comes to what follows, it does nothing.
   Status quiet(Stream stream);
 
-  // Between any memory of this process and a PE's heap, by a copy engine.
+  // Between any memory of this process and a PE's heap, by a copy engine; pageable memory as CUDA's
+  // own copies have it: a source is read at the call, a destination has the bytes when it returns.
+  // Where the PE is far, pageable memory goes through some of the device's (no_memory).
   Status put(void* dest, const void* source, uint64_t bytes, uint32_t pe, Stream stream);
   Status get(void* dest, const void* source, uint64_t bytes, uint32_t pe, Stream stream);
   // invalid_argument also for strides below 1.
@@ -87,13 +89,23 @@ class DeviceStreams {
 
  private:
   explicit DeviceStreams(DeviceHeap& heap) : heap_(heap) {}
-  struct FarSteps {
-    int64_t there;
-    int64_t here;
+  // Of a row: the symmetric side and this PE's own, with their strides.
+  struct FarSides {
+    const void* there;
+    const void* here;
+    int64_t stride_there;
+    int64_t stride_here;
     bool is_get = false;
   };
-  Status row_far(const void* there, const void* here, const StridedElements& strides,
-                 const FarSteps& steps, uint32_t pe, Stream stream);
+  class Stage;
+  Status put_far(void* dest, const void* source, uint64_t bytes, uint32_t pe, Stream stream);
+  Status get_far(void* dest, const void* source, uint64_t bytes, uint32_t pe, Stream stream);
+  Status row_far(const FarSides& sides, const StridedElements& strides, uint32_t pe, Stream stream);
+  Status ask_for_row(const FarSides& sides, uint64_t count, uint32_t element_bytes, uint32_t pe,
+                     Stream stream);
+  Status staged_row_far(const FarSides& sides, const StridedElements& strides, uint32_t pe,
+                        Stream stream);
+  bool is_pageable(const void* local) const;
   bool is_reached(const void* local) const;
   Status copy_strided(void* to, const void* from, const StridedElements& strides, Stream stream,
                       bool by_kernels);

@@ -70,7 +70,7 @@ PENSTOCK_DEVICE void require_far(const SymmState& state, const void* address, ui
 struct FarCall {
   FarAsk asked;
   uint64_t position;
-  uint64_t answer;  // what was there before; else nothing
+  uint64_t answer;  // what was there before; or why it failed
   uint64_t left;    // bytes or elements that are not asked for yet
 };
 
@@ -154,10 +154,16 @@ PENSTOCK_DEVICE bool wait_for_answer(const SymmState& state, FarCall& call) {
 
 // From the request to its answer, if it has one. False: it failed, or somebody has ended.
 PENSTOCK_DEVICE_CALL bool ask_far(const SymmState& state, FarCall& call) {
+  call.answer = kSymmNothing;
   if (!reserve_entries(state, entries_of(call.asked), call.position)) return false;
   if (call.asked.answer && !take_answer_place(state, call.position)) return false;
   write_ask(state, call);
   return !call.asked.answer || wait_for_answer(state, call);
+}
+
+// Of one that failed. Without an answer it is somebody's end.
+PENSTOCK_DEVICE SymmFailure failure_of(const FarCall& call) {
+  return call.answer == kSymmNothing ? kSymmPeerGone : static_cast<SymmFailure>(call.answer);
 }
 
 PENSTOCK_DEVICE uint32_t log2_of(uint32_t bytes) {
@@ -192,7 +198,7 @@ PENSTOCK_DEVICE_CALL uint64_t change_far(const SymmState& state, const void* sym
   require_far(state, symmetric, word.bytes, pe);
   FarCall call = call_of(word, offset_of(state, symmetric), answer, pe);
   if (!ask_far(state, call))
-    give_up(state, kSymmPeerGone, static_cast<int>(call.asked.pe), nullptr);
+    give_up(state, failure_of(call), static_cast<int>(call.asked.pe), symmetric);
   return call.answer;
 }
 
@@ -267,15 +273,16 @@ PENSTOCK_DEVICE_CALL bool move_far_words(const SymmState& state, FarCall& call, 
   return true;
 }
 
-PENSTOCK_DEVICE bool move_far(const SymmState& state, bool is_put, uint64_t offset, void* here,
-                              uint64_t bytes, int pe) {
+// kSymmNothing: it has gone well.
+PENSTOCK_DEVICE SymmFailure move_far(const SymmState& state, bool is_put, uint64_t offset,
+                                     void* here, uint64_t bytes, int pe) {
   FarCall call = {};
   call.asked.pe = static_cast<uint32_t>(pe);
   call.asked.offset = offset;
   if (bytes <= sizeof(uint64_t) || !is_for_engines(here)) {
     call.asked.change = is_put ? FarChange::set : FarChange::fetch;
     call.left = bytes;
-    return move_far_words(state, call, static_cast<char*>(here));
+    return move_far_words(state, call, static_cast<char*>(here)) ? kSymmNothing : failure_of(call);
   }
   // What this thread and those it met have stored is there for the copy engine; what they have
   // loaded from there was loaded.
@@ -284,27 +291,38 @@ PENSTOCK_DEVICE bool move_far(const SymmState& state, bool is_put, uint64_t offs
   call.asked.answer = true;
   call.asked.value = reinterpret_cast<uintptr_t>(here);
   call.asked.length = bytes;
-  return ask_far(state, call);
+  return ask_far(state, call) ? kSymmNothing : failure_of(call);
 }
 
-// By one thread. The source may change when it returns. False: the PE, or another one, has ended.
-PENSTOCK_DEVICE_CALL bool try_put_far(const SymmState& state, void* dest, const void* source,
-                                      uint64_t bytes, int pe) {
+// By one thread. The source may change when it returns. kSymmPeerGone: the PE, or another one, has
+// ended. kSymmNotReached: copy engines do not reach this PE's side of it.
+PENSTOCK_DEVICE_CALL SymmFailure tried_put_far(const SymmState& state, void* dest,
+                                               const void* source, uint64_t bytes, int pe) {
   require_far(state, dest, bytes, pe);
   return move_far(state, true, offset_of(state, dest), const_cast<void*>(source), bytes, pe);
 }
-PENSTOCK_DEVICE_CALL bool try_get_far(const SymmState& state, void* dest, const void* source,
-                                      uint64_t bytes, int pe) {
+PENSTOCK_DEVICE_CALL SymmFailure tried_get_far(const SymmState& state, void* dest,
+                                               const void* source, uint64_t bytes, int pe) {
   require_far(state, source, bytes, pe);
   return move_far(state, false, offset_of(state, source), dest, bytes, pe);
 }
+PENSTOCK_DEVICE bool try_put_far(const SymmState& state, void* dest, const void* source,
+                                 uint64_t bytes, int pe) {
+  return tried_put_far(state, dest, source, bytes, pe) == kSymmNothing;
+}
+PENSTOCK_DEVICE bool try_get_far(const SymmState& state, void* dest, const void* source,
+                                 uint64_t bytes, int pe) {
+  return tried_get_far(state, dest, source, bytes, pe) == kSymmNothing;
+}
 PENSTOCK_DEVICE_CALL void put_far(const SymmState& state, void* dest, const void* source,
                                   uint64_t bytes, int pe) {
-  if (!try_put_far(state, dest, source, bytes, pe)) give_up(state, kSymmPeerGone, -1, nullptr);
+  const SymmFailure why = tried_put_far(state, dest, source, bytes, pe);
+  if (why != kSymmNothing) give_up(state, why, pe, why == kSymmNotSymmetric ? dest : source);
 }
 PENSTOCK_DEVICE_CALL void get_far(const SymmState& state, void* dest, const void* source,
                                   uint64_t bytes, int pe) {
-  if (!try_get_far(state, dest, source, bytes, pe)) give_up(state, kSymmPeerGone, -1, nullptr);
+  const SymmFailure why = tried_get_far(state, dest, source, bytes, pe);
+  if (why != kSymmNothing) give_up(state, why, pe, why == kSymmNotSymmetric ? source : dest);
 }
 
 // ---- rows ----
@@ -317,8 +335,9 @@ struct FarRow {
 };
 
 // Where copy engines cannot, or a stride is too long for a request: element by element.
-PENSTOCK_DEVICE_CALL bool move_far_elements(const SymmState& state, bool is_put, uint64_t offset,
-                                            char* here, const FarRow& row, int pe) {
+PENSTOCK_DEVICE_CALL SymmFailure move_far_elements(const SymmState& state, bool is_put,
+                                                   uint64_t offset, char* here, const FarRow& row,
+                                                   int pe) {
   PENSTOCK_NOT_UNROLLED
   for (uint64_t i = 0; i < row.count; ++i) {
     FarCall call = {};
@@ -326,13 +345,15 @@ PENSTOCK_DEVICE_CALL bool move_far_elements(const SymmState& state, bool is_put,
     call.asked.offset = offset + i * row.stride_there * row.element_bytes;
     call.asked.change = is_put ? FarChange::set : FarChange::fetch;
     call.left = row.element_bytes;
-    if (!move_far_words(state, call, here + i * row.stride_here * row.element_bytes)) return false;
+    if (!move_far_words(state, call, here + i * row.stride_here * row.element_bytes))
+      return failure_of(call);
   }
-  return true;
+  return kSymmNothing;
 }
 
-PENSTOCK_DEVICE_CALL bool move_far_row(const SymmState& state, bool is_put, uint64_t offset,
-                                       char* here, const FarRow& row, int pe) {
+// As tried_put_far().
+PENSTOCK_DEVICE_CALL SymmFailure move_far_row(const SymmState& state, bool is_put, uint64_t offset,
+                                              char* here, const FarRow& row, int pe) {
   if (row.stride_there > kFarStrideMax || row.stride_here > kFarStrideMax || !is_for_engines(here))
     return move_far_elements(state, is_put, offset, here, row, pe);
   fence_system();  // as in move_far()
@@ -349,12 +370,12 @@ PENSTOCK_DEVICE_CALL bool move_far_row(const SymmState& state, bool is_put, uint
   PENSTOCK_NOT_UNROLLED
   while (call.left != 0) {
     call.asked.length = call.left < kFarRowAtOnce ? call.left : kFarRowAtOnce;
-    if (!ask_far(state, call)) return false;
+    if (!ask_far(state, call)) return failure_of(call);
     call.left -= call.asked.length;
     call.asked.offset += call.asked.length * call.asked.stride_there << call.asked.width_log2;
     call.asked.value += call.asked.length * call.asked.stride_here << call.asked.width_log2;
   }
-  return true;
+  return kSymmNothing;
 }
 
 // How many bytes a row there reaches over.
@@ -365,16 +386,17 @@ PENSTOCK_DEVICE uint64_t reach_of(const FarRow& row) {
 PENSTOCK_DEVICE_CALL void put_row_far(const SymmState& state, void* dest, const void* source,
                                       const FarRow& row, int pe) {
   require_far(state, dest, reach_of(row), pe);
-  if (!move_far_row(state, true, offset_of(state, dest),
-                    const_cast<char*>(static_cast<const char*>(source)), row, pe)) {
-    give_up(state, kSymmPeerGone, -1, nullptr);
-  }
+  const SymmFailure why =
+      move_far_row(state, true, offset_of(state, dest),
+                   const_cast<char*>(static_cast<const char*>(source)), row, pe);
+  if (why != kSymmNothing) give_up(state, why, pe, source);
 }
 PENSTOCK_DEVICE_CALL void get_row_far(const SymmState& state, void* dest, const void* source,
                                       const FarRow& row, int pe) {
   require_far(state, source, reach_of(row), pe);
-  if (!move_far_row(state, false, offset_of(state, source), static_cast<char*>(dest), row, pe))
-    give_up(state, kSymmPeerGone, -1, nullptr);
+  const SymmFailure why =
+      move_far_row(state, false, offset_of(state, source), static_cast<char*>(dest), row, pe);
+  if (why != kSymmNothing) give_up(state, why, pe, dest);
 }
 
 // ---- order ----

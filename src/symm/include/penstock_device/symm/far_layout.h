@@ -150,7 +150,7 @@ PENSTOCK_ANYWHERE inline uint64_t far_parity(uint64_t lap) {
 }
 
 // An answer: 32 bits of the value in each word, under the lap's tag; of the first word also whether
-// it failed. Each word counts by itself.
+// it failed, and then the value says why (SymmFailure). Each word counts by itself.
 PENSTOCK_ANYWHERE inline uint64_t far_tag(uint64_t lap) {
   return ((lap + 1) & 0x7fffffff) << 32;
 }

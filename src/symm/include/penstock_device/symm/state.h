@@ -106,6 +106,7 @@ enum SymmFailure : uint32_t {
   kSymmNotReady =
       4,  // a call before the library was initialised, or by a module that it does not know
   kSymmAskedToEnd = 5,  // the kernel called for the end of the job
+  kSymmNotReached = 6,  // the own side of what goes to a far PE: no memory that copy engines reach
 };
 
 // What state.failure points to: of the host, who reads it once `why` is not 0 (SymmFailure).

@@ -162,6 +162,7 @@ int main(void) {
   large(there, here, 1 << 20, "1m");
   large(there, here, kLargest, "64m");
   collectives((long*)(void*)there, (long*)(void*)here, 1, pes > 2 ? 1000 : 20000, "8");
+  collectives((long*)(void*)there, (long*)(void*)here, 1 << 5, pes > 2 ? 1000 : 20000, "256");
   collectives((long*)(void*)there, (long*)(void*)here, 1 << 9, pes > 2 ? 1000 : 10000, "4k");
   collectives((long*)(void*)there, (long*)(void*)here, 1 << 17, 50, "1m");
   shmem_finalize();

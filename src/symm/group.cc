@@ -44,6 +44,10 @@ Group::Group(job::Member& member, const GroupOptions& options, std::vector<uint3
   const PeSet here = node_set();
   teams_[kWorldTeam] = make_team(kWorldTeam, {0, 1, size_}, me_);
   teams_[kNodeTeam] = make_team(kNodeTeam, here, *here.index_of(me_));
+  if (mapped_->has_one_caller) {
+    teams_[kActiveSetTeam] = make_team(kActiveSetTeam, {0, 1, size_}, me_);
+    active_set_team_ = teams_[kActiveSetTeam].get();
+  }
   waits_.is_alone =
       far_ != nullptr && std::count(mapped_->slots.begin(), mapped_->slots.end(), kNoSlot) + 1 ==
                              static_cast<ptrdiff_t>(size_);
@@ -120,7 +124,9 @@ Status Group::sync(Team& team) {
   const uint64_t number = team.next_sync();
   if (team.size() == 1) return {};
   if (team.nodes() != nullptr) return sync_over_nodes(team, number);
-  return is_crowded_ ? sync_by_count(team, number) : sync_in_rounds(team, number);
+  TRY(is_crowded_ ? sync_by_count(team, number) : sync_in_rounds(team, number));
+  team.set_all_over();
+  return {};
 }
 
 // In round r each PE tells the one 2^r further that it has come, and waits for the one 2^r before

@@ -30,10 +30,11 @@ struct Facts {
   uint64_t data_bytes = 0;  // of the program's variables; 0 where they are not symmetric
   uint64_t processors = 0;  // on which this PE may run
   uint64_t machine = machine_name();
+  uint64_t has_one_caller = 0;
   FarSecret secret{};  // that of PE 0 is all PEs'
   static constexpr uint64_t kLayout = 0x73796d6d00000002 + sizeof(Control);
 };
-static_assert(std::is_trivially_copyable_v<Facts> && sizeof(Facts) == 56);
+static_assert(std::is_trivially_copyable_v<Facts> && sizeof(Facts) == 64);
 
 // As a machine: all are not on one.
 constexpr uint64_t kSeveral = 0;
@@ -94,6 +95,7 @@ Outcome<Facts> agree(const Brought& all, const Facts& own) {
     if (pe == 0) agreed.secret = facts.secret;
     if (facts.machine != agreed.machine) agreed.machine = kSeveral;
     agreed.heap_bytes = std::min(agreed.heap_bytes, facts.heap_bytes);
+    agreed.has_one_caller = std::min(agreed.has_one_caller, facts.has_one_caller);
   }
   return agreed;
 }
@@ -179,6 +181,7 @@ Outcome<Facts> facts_of(const job::Place& place, const GroupOptions& options,
       options.heap_bytes != 0 ? options.heap_bytes : default_heap_bytes(place.node_size);
   facts.data_bytes = data.bytes;
   facts.processors = count_processors();
+  facts.has_one_caller = options.has_one_caller ? 1 : 0;
   if (::getrandom(facts.secret.data(), facts.secret.size(), 0) !=
       static_cast<ssize_t>(facts.secret.size())) {
     return refuse("this machine has no random numbers", Code::io_error);
@@ -311,6 +314,7 @@ Outcome<std::unique_ptr<Group>> Group::join(job::Member& member, const GroupOpti
   }
   auto mapped = std::make_unique<Mapped>();
   mapped->is_crowded = is_crowded(told);
+  mapped->has_one_caller = agreed.has_one_caller == 1;
   TRY_ASSIGN(mapped->memory, map_all(mapped->memory_addresses, near, all, 0, bytes, "heap"));
   const auto own_slot = std::find(near.begin(), near.end(), me) - near.begin();
   mapped->memory.own =

@@ -61,7 +61,8 @@ Outcome<Team*> Group::split(Team& parent, const PeSet& part) {
 }
 
 Status Group::destroy(Team& team) {
-  if (team.id() == kWorldTeam || team.id() == kNodeTeam) return Code::invalid_argument;
+  if (team.id() == kWorldTeam || team.id() == kNodeTeam || &team == active_set_team_)
+    return Code::invalid_argument;
   ASSERT(teams_[team.id()].get() == &team);
   // Nobody may still be in a sync of it when its words are used by another.
   const Status together = sync(team);

@@ -31,6 +31,13 @@ void complete_at(const char* call, shmem_ctx_t ctx, int pe) {
     check_met(call, all.quiet(target));
 }
 
+void sync_set(const char* call, symm::Group& all, const symm::ActiveSet& set) {
+  over_set(call, set, [&](auto& who) {
+    check_alike(call, all, who);
+    check_met(call, symm::sync(all, who));
+  });
+}
+
 void lock_failed(const char* call, Status status, const volatile long* lock) {
   if (status.code() == Code::in_use)
     fault(call, "this PE has the lock already, and would wait for itself");
@@ -102,14 +109,14 @@ SHMEM_DEFINE void pshmem_barrier(int PE_start, int logPE_stride, int PE_size, lo
   auto& all = shmem::group("shmem_barrier");
   shmem::check_met("shmem_barrier", all.quiet());
   const auto set = shmem::active_set("shmem_barrier", PE_start, logPE_stride, PE_size, pSync);
-  shmem::check_met("shmem_barrier", set.sync(all));
+  shmem::sync_set("shmem_barrier", all, set);
 }
 SHMEM_ALIAS(shmem_barrier);
 
 SHMEM_DEFINE void pshmem_sync(int PE_start, int logPE_stride, int PE_size, long* pSync) {
   auto& all = shmem::group("shmem_sync");
   const auto set = shmem::active_set("shmem_sync", PE_start, logPE_stride, PE_size, pSync);
-  shmem::check_met("shmem_sync", set.sync(all));
+  shmem::sync_set("shmem_sync", all, set);
 }
 SHMEM_ALIAS(shmem_sync);
 

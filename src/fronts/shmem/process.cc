@@ -61,6 +61,7 @@ void join(const char* call, Process& own) {
   options.interface = environment->interface;
   options.rdma = environment->rdma;
   options.has_program_data = true;
+  options.has_one_caller = own.thread_level != SHMEM_THREAD_MULTIPLE;
   auto group = symm::Group::join(*own.member, options);
   if (!group) fault(call, group.error().message);
   own.group = std::move(*group);

@@ -217,41 +217,52 @@ int sum_exscan(const char* call, shmem_team_t team, T* dest, const T* source, si
 
 // Over an active set.
 
+// Does it over the team of all PEs, where the set is that, and may be.
+template <class Do>
+void over_set(const char* call, const symm::ActiveSet& set, Do&& run) {
+  if (symm::Team* const all = group(call).team_of_all(set.set())) {
+    run(*all);
+  } else {
+    run(set);
+  }
+}
+
 // The root's own dest stays as it is.
 template <class T>
 void broadcast_active(const char* call, T* dest, const T* source, size_t nelems, int root,
                       int start, int log_stride, int size, long* psync) {
   const symm::ActiveSet set = active_set(call, start, log_stride, size, psync);
   T* const written = static_cast<int>(set.index()) == root ? const_cast<T*>(source) : dest;
-  broadcast_over(call, set, written, source, nelems, root);
+  over_set(call, set, [&](auto& who) { broadcast_over(call, who, written, source, nelems, root); });
 }
 
 template <class T>
 void fcollect_active(const char* call, T* dest, const T* source, size_t nelems, int start,
                      int log_stride, int size, long* psync) {
   const symm::ActiveSet set = active_set(call, start, log_stride, size, psync);
-  fcollect_over(call, set, dest, source, nelems);
+  over_set(call, set, [&](auto& who) { fcollect_over(call, who, dest, source, nelems); });
 }
 
 template <class T>
 void collect_active(const char* call, T* dest, const T* source, size_t nelems, int start,
                     int log_stride, int size, long* psync) {
   const symm::ActiveSet set = active_set(call, start, log_stride, size, psync);
-  collect_over(call, set, dest, source, nelems);
+  over_set(call, set, [&](auto& who) { collect_over(call, who, dest, source, nelems); });
 }
 
 template <class T>
 void alltoall_active(const char* call, T* dest, const T* source, size_t nelems, int start,
                      int log_stride, int size, long* psync) {
   const symm::ActiveSet set = active_set(call, start, log_stride, size, psync);
-  alltoall_over(call, set, dest, source, nelems);
+  over_set(call, set, [&](auto& who) { alltoall_over(call, who, dest, source, nelems); });
 }
 
 template <class T>
 void alltoalls_active(const char* call, T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst,
                       size_t nelems, int start, int log_stride, int size, long* psync) {
   const symm::ActiveSet set = active_set(call, start, log_stride, size, psync);
-  alltoalls_over(call, set, dest, source, dst, sst, nelems);
+  over_set(call, set,
+           [&](auto& who) { alltoalls_over(call, who, dest, source, dst, sst, nelems); });
 }
 
 template <class Op, class T>
@@ -260,7 +271,9 @@ void reduce_active(const char* call, T* dest, const T* source, int nreduce, int 
   const symm::ActiveSet set = active_set(call, start, log_stride, size, psync);
   if (nreduce < 0) [[unlikely]]
     fault_length(call, static_cast<uint64_t>(nreduce), sizeof(T));
-  reduce_over<Op>(call, set, dest, source, static_cast<size_t>(nreduce));
+  over_set(call, set, [&](auto& who) {
+    reduce_over<Op>(call, who, dest, source, static_cast<size_t>(nreduce));
+  });
 }
 
 }  // namespace penstock::shmem

@@ -90,7 +90,8 @@ void all_collectives(const Pe& pe, Who& who, uint64_t words) {
 }
 
 void over_the_world(const Pe& pe) {
-  for (const uint64_t words : {1, 2, 7, 512, 513, 5000, 100'000})
+  // 134 words are what a PE posts, to all or divided among them.
+  for (const uint64_t words : {1, 2, 7, 33, 34, 44, 45, 67, 68, 134, 135, 512, 513, 5000, 100'000})
     all_collectives(pe, pe.group.world(), words);
 }
 

@@ -38,6 +38,25 @@ void while_others_sync(const Pe& pe) {
   goes_on_without_the_last(pe, [&] { return pe.group.sync(pe.group.world()); });
 }
 
+// They want what it would bring; and one that needs nobody for what it does finds no place for
+// more.
+void while_others_bring_little(const Pe& pe) {
+  auto* const words = pe.allocate<uint64_t>(1 + pe.size());
+  CHECK(fcollect(pe.group, pe.group.world(), words + 1, words, sizeof *words).ok());
+  goes_on_without_the_last(
+      pe, [&] { return fcollect(pe.group, pe.group.world(), words + 1, words, sizeof *words); });
+}
+
+void while_a_root_is_ahead(const Pe& pe) {
+  auto* const word = pe.allocate<uint64_t>(1);
+  goes_on_without_the_last(pe, [&] {
+    Status status;
+    for (int i = 0; i < 3 && status.ok(); ++i)
+      status = broadcast(pe.group, pe.group.world(), word, word, sizeof *word, pe.size() - 2);
+    return status;
+  });
+}
+
 void while_others_wait_for_a_word(const Pe& pe) {
   auto* const word = pe.allocate<uint64_t>(1);
   goes_on_without_the_last(pe, [&] {
@@ -73,9 +92,10 @@ void a_deadline_ends_a_wait(const Pe& pe) {
 }  // namespace
 
 const Named kEndScenarios[] = {
-    {"in_sync", while_others_sync},       {"in_wait", while_others_wait_for_a_word},
-    {"with_lock", while_it_has_a_lock},   {"leaves", one_leaves_in_between},
-    {"deadline", a_deadline_ends_a_wait}, {nullptr, nullptr},
+    {"in_small", while_others_bring_little}, {"ahead", while_a_root_is_ahead},
+    {"in_sync", while_others_sync},          {"in_wait", while_others_wait_for_a_word},
+    {"with_lock", while_it_has_a_lock},      {"leaves", one_leaves_in_between},
+    {"deadline", a_deadline_ends_a_wait},    {nullptr, nullptr},
 };
 
 }  // namespace penstock::symm::test

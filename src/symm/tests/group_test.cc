@@ -47,9 +47,11 @@ TEST_P(GroupTest, does_what_is_promised) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const char* scenario : {"bytes", "variables", "children", "words", "signals", "lock", "sync",
-                               "world", "active_sets", "same_bits", "parts", "rows", "again",
-                               "too_many", "groups", "pinned", "deadline"}) {
+  for (const char* scenario :
+       {"bytes",       "variables", "children",    "words",     "signals",    "lock",
+        "sync",        "world",     "active_sets", "same_bits", "small_many", "small_root",
+        "small_again", "set_team",  "parts",       "rows",      "again",      "too_many",
+        "groups",      "pinned",    "deadline"}) {
     for (const uint32_t pes : {1, 2, 3, 4}) all.push_back({scenario, pes});
     // Each PE on a node of its own, nodes with several, and such that are no rows.
     all.push_back({scenario, 2, "2"});
@@ -85,16 +87,16 @@ TEST_P(EndTest, ends_the_waits_of_the_others_who_go_on) {
   EXPECT_EQ(run(GetParam().pes, GetParam().scenario, GetParam().nodes, true), 128 + 9);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EndTest,
-                         testing::Values(Case{"in_sync", 2}, Case{"in_sync", 4}, Case{"in_wait", 3},
-                                         Case{"with_lock", 2}, Case{"with_lock", 4},
-                                         Case{"in_sync", 2, "2"}, Case{"in_sync", 4, "2"},
-                                         Case{"in_wait", 3, "3"}, Case{"with_lock", 2, "2"},
-                                         Case{"in_put", 2, "2"}, Case{"in_put", 3, "0,1,2"},
-                                         Case{"in_get", 2, "2"}, Case{"in_get", 3, "0,0,1"},
-                                         Case{"in_quiet", 2, "2"}, Case{"in_quiet", 3, "0,0,1"},
-                                         Case{"with_lock", 4, "0,1,1,0"}),
-                         [](const auto& one) { return name_of(one.param); });
+INSTANTIATE_TEST_SUITE_P(
+    All, EndTest,
+    testing::Values(Case{"in_sync", 2}, Case{"in_sync", 4}, Case{"in_wait", 3}, Case{"in_small", 2},
+                    Case{"in_small", 4}, Case{"ahead", 2}, Case{"ahead", 4}, Case{"with_lock", 2},
+                    Case{"with_lock", 4}, Case{"in_sync", 2, "2"}, Case{"in_sync", 4, "2"},
+                    Case{"in_wait", 3, "3"}, Case{"with_lock", 2, "2"}, Case{"in_put", 2, "2"},
+                    Case{"in_put", 3, "0,1,2"}, Case{"in_get", 2, "2"}, Case{"in_get", 3, "0,0,1"},
+                    Case{"in_quiet", 2, "2"}, Case{"in_quiet", 3, "0,0,1"},
+                    Case{"with_lock", 4, "0,1,1,0"}),
+    [](const auto& one) { return name_of(one.param); });
 
 }  // namespace
 }  // namespace penstock::symm

@@ -9,9 +9,9 @@ namespace {
 
 Scenario find(const char* name) {
   for (const Named* all :
-       {kMemoryScenarios, kCollectiveScenarios, kTeamScenarios, kEndScenarios, kDeviceScenarios,
-        kDeviceFaultScenarios, kDeviceApartScenarios, kDeviceFarScenarios, kFarOperationScenarios,
-        kFarScenarios, kRandomScenarios, kFarKernelScenarios}) {
+       {kMemoryScenarios, kCollectiveScenarios, kSmallScenarios, kTeamScenarios, kEndScenarios,
+        kDeviceScenarios, kDeviceFaultScenarios, kDeviceApartScenarios, kDeviceFarScenarios,
+        kFarOperationScenarios, kFarScenarios, kRandomScenarios, kFarKernelScenarios}) {
     for (const Named* one = all; one->name != nullptr; ++one) {
       if (std::strcmp(one->name, name) == 0) return one->run;
     }

@@ -65,6 +65,7 @@ struct Named {
 };
 extern const Named kMemoryScenarios[];
 extern const Named kCollectiveScenarios[];
+extern const Named kSmallScenarios[];
 extern const Named kTeamScenarios[];
 extern const Named kEndScenarios[];
 extern const Named kDeviceScenarios[];

@@ -1,6 +1,7 @@
 // What PEs do together with data. Everything here is pulled: each PE says that its source is ready,
 // and takes what it needs from the others' sources with its own processor, all at once; then they
-// say that they have it. Two syncs each.
+// say that they have it. Two syncs each; one wait where PEs of one node bring a few bytes to a team
+// (small_collectives.h).
 //
 // `Who` is a Team or an ActiveSet; all of it call the same with the same sizes. `source` and `dest`
 // are symmetric; they do not overlap, but may be the same in a reduction. Bytes are of one PE. A PE
@@ -14,6 +15,7 @@
 
 #include "penstock/symm/active_set.h"
 #include "penstock/symm/group.h"
+#include "penstock/symm/small_collectives.h"
 
 namespace penstock::symm {
 
@@ -61,6 +63,8 @@ template <class Who>
 Status broadcast(Group& group, Who& who, void* dest, const void* source, uint64_t bytes,
                  uint32_t root) {
   if (root >= who.size()) return Code::invalid_argument;
+  if (Team* const team = internal::small_team(who, bytes))
+    return internal::small_broadcast(group, *team, dest, source, bytes, root);
   TRY(sync(group, who));
   const uint32_t root_pe = who.set().pe(root);
   const bool has_it = who.index() == root && dest == source;
@@ -80,6 +84,8 @@ Status broadcast(Group& group, Who& who, void* dest, const void* source, uint64_
 // Each PE's source, one after the other in the order of the set.
 template <class Who>
 Status fcollect(Group& group, Who& who, void* dest, const void* source, uint64_t bytes) {
+  if (Team* const team = internal::small_team(who, bytes))
+    return internal::small_fcollect(group, *team, dest, source, bytes);
   TRY(sync(group, who));
   // Each begins with another one, so that not all read the same memory.
   Gets gets(group);
@@ -94,6 +100,8 @@ Status fcollect(Group& group, Who& who, void* dest, const void* source, uint64_t
 // The same where PEs bring different lengths.
 template <class Who>
 Status collect(Group& group, Who& who, void* dest, const void* source, uint64_t bytes) {
+  if (Team* const team = internal::small_team(who, 0))
+    return internal::small_collect(group, *team, dest, source, bytes);
   TRY_ASSIGN(uint64_t* const own, count_word(group, who));
   __atomic_store_n(own, bytes, __ATOMIC_RELAXED);
   TRY(sync(group, who));
@@ -119,6 +127,8 @@ Status collect(Group& group, Who& who, void* dest, const void* source, uint64_t 
 // The part of each PE's source that has this PE's index, one after the other.
 template <class Who>
 Status alltoall(Group& group, Who& who, void* dest, const void* source, uint64_t bytes) {
+  if (Team* const team = internal::small_team(who, internal::of_each(who, bytes)))
+    return internal::small_alltoall(group, *team, dest, source, bytes);
   TRY(sync(group, who));
   const auto* const own_part = static_cast<const std::byte*>(source) + who.index() * bytes;
   Gets gets(group);
@@ -171,6 +181,11 @@ Status iput(Group& group, T* dest, const T* source, Strides strides, uint64_t co
 template <class T, class Who>
 Status alltoalls(Group& group, Who& who, T* dest, const T* source, Strides strides,
                  uint64_t count) {
+  if (Team* const team =
+          internal::small_team(who, internal::of_each(who, internal::bytes_of<T>(count)))) {
+    return internal::small_alltoalls(group, *team, dest, source, strides.dest, strides.source,
+                                     count);
+  }
   TRY(sync(group, who));
   const T* const own_part = source + static_cast<ptrdiff_t>(who.index() * count) * strides.source;
   for (uint32_t step = 0; step < who.size(); ++step) {
@@ -247,6 +262,8 @@ Status reduce_part(Group& group, Who& who, T* result, const T* source, uint64_t 
 // dest[i] = op over all sources' [i], at all PEs, with the same bits.
 template <class T, class Who, class Op>
 Status reduce(Group& group, Who& who, T* dest, const T* source, uint64_t count, Op op) {
+  if (Team* const team = internal::small_team(who, internal::bytes_of<T>(count)))
+    return internal::small_reduce(group, *team, dest, source, count, op);
   constexpr uint64_t kAtOnce = internal::kReduceBytes / sizeof(T);
   std::array<T, kAtOnce> results;
   internal::Sources<T> brought;

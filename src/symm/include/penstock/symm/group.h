@@ -32,6 +32,9 @@ struct GroupOptions {
   // group; moves them onto shared memory at the first time, when no other thread of the program may
   // run.
   bool has_program_data = false;
+  // What all PEs of a team or an active set do together is called by one thread of this PE at a
+  // time, whichever team or set it is: team_of_all() is there where all say so.
+  bool has_one_caller = false;
   std::chrono::nanoseconds time_to_join{0};  // 0: a minute
   // By which PEs of other nodes reach this one (job::is_interface_of()). Empty: all.
   std::string interface = {};
@@ -82,6 +85,12 @@ class Group final : private Company {
   // Those that reach one another by loads and stores. Where the PEs of a node are no row with equal
   // steps, each is in a team of its own.
   Team& node() { return *teams_[kNodeTeam]; }
+  // A second team of all PEs, for active sets that are all PEs: their own words serve one call
+  // after the other, and cost two syncs. Null where some PEs call from several threads.
+  Team* team_of_all(const PeSet& set) const {
+    return active_set_team_ != nullptr && set == active_set_team_->set() ? active_set_team_
+                                                                         : nullptr;
+  }
   // `part`: places within the parent. Together with all of the parent; null for those who are not
   // in the part. Parts of one call may differ, if they have no PE in common. busy: no team is free
   // any more, of 256.
@@ -246,6 +255,7 @@ class Group final : private Company {
   struct Mapped;  // what was mapped for it, and is unmapped with it
   static constexpr uint32_t kWorldTeam = 0;
   static constexpr uint32_t kNodeTeam = 1;
+  static constexpr uint32_t kActiveSetTeam = kTeamsMax - 1;
 
   static constexpr uint32_t kNoSlot = UINT32_MAX;
   // Where a PE's memory is mapped, among those of this node.
@@ -305,6 +315,7 @@ class Group final : private Company {
   std::atomic<engine::Duration> left_at_{kNotLeft};
   std::atomic<engine::Duration> cut_off_at_{kNotLeft};  // when a connection had broken
   std::vector<std::unique_ptr<Team>> teams_;            // by their number; null: none
+  Team* active_set_team_ = nullptr;                     // of them; null: there is none
   FarMemory* const far_;                                // of mapped_; null: all are on this node
 };
 

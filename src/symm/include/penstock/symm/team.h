@@ -37,12 +37,22 @@ class Team {
   // The number of the sync that begins now.
   uint64_t next_sync() { return ++syncs_; }
 
+  // The number of the small operation that begins now; and the last one that is known to be over at
+  // all PEs.
+  uint64_t next_operation() { return ++operations_; }
+  uint64_t over_at_all() const { return over_at_all_; }
+  void set_over_at_all(uint64_t number) { over_at_all_ = number; }
+  // Whoever has come to a sync has done what was before it.
+  void set_all_over() { over_at_all_ = operations_; }
+
  private:
   const uint32_t id_;
   const PeSet set_;
   const uint32_t index_;
   const std::unique_ptr<const TeamNodes> nodes_;
   uint64_t syncs_ = 0;
+  uint64_t operations_ = 0;
+  uint64_t over_at_all_ = 0;
 };
 
 }  // namespace penstock::symm

@@ -1,7 +1,9 @@
 #include "checking.h"
 
 #include "limits.h"
+#include "penstock_shmem_headers.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -92,14 +94,86 @@ Status wait_for_said(symm::Group& group, const symm::Team& team, uint32_t pe, ui
   return failed;
 }
 
-Said say(symm::TeamControl& control, const char* call, uint64_t number, uint64_t bytes) {
+Said said_now(const char* call, uint64_t number, uint64_t bytes) {
   Said said{number, bytes, place_of_call(), {}};
   const std::string_view name = without_prefix(call);
   std::memcpy(said.name, name.data(), std::min(name.size(), sizeof said.name));
+  return said;
+}
+
+Said say(symm::TeamControl& control, const char* call, uint64_t number, uint64_t bytes) {
+  const Said said = said_now(call, number, bytes);
   Said* const there = said_by(control, number);
   std::memcpy(&there->bytes, &said.bytes, sizeof said - sizeof said.number);
   __atomic_store_n(&there->number, number, __ATOMIC_RELEASE);
   return said;
+}
+
+// What a PE says of its call in the words of an active set behind those that symm uses.
+struct SaidOfSet {
+  static constexpr size_t kFirstWord = sizeof(symm::ActiveSetWords) / sizeof(long);
+
+  Said said;
+  uint64_t start;
+  int64_t stride;
+  uint64_t size;
+};
+constexpr size_t kWordsOfSet = SaidOfSet::kFirstWord + sizeof(SaidOfSet) / sizeof(long);
+static_assert(kWordsOfSet <= SHMEM_BARRIER_SYNC_SIZE && kWordsOfSet <= SHMEM_BCAST_SYNC_SIZE &&
+              kWordsOfSet <= SHMEM_REDUCE_SYNC_SIZE && kWordsOfSet <= SHMEM_COLLECT_SYNC_SIZE &&
+              kWordsOfSet <= SHMEM_ALLTOALL_SYNC_SIZE);
+
+SaidOfSet* said_of_set(const symm::ActiveSet& set) {
+  return reinterpret_cast<SaidOfSet*>(set.words() + SaidOfSet::kFirstWord);
+}
+
+std::string described_set(const symm::PeSet& set) {
+  return fmt::format("the active set of {} PEs from {} in steps of {}", set.size, set.start,
+                     set.stride);
+}
+
+void begin_saying(const char* call, const symm::Group& group, const symm::ActiveSet& set,
+                  const SaidOfSet& own) {
+  if (group.fault_of(set.words(), kWordsOfSet * sizeof(long), group.me()) != symm::Fault::none ||
+      std::any_of(set.words() + SaidOfSet::kFirstWord, set.words() + kWordsOfSet,
+                  [](long word) { return word != SHMEM_SYNC_VALUE; })) {
+    fault(call, fmt::format("called {} of {}: its pSync array has not SHMEM_SYNC_VALUE in all its "
+                            "words, or is too short",
+                            details(own.said), described_set(set.set())));
+  }
+  SaidOfSet* const there = said_of_set(set);
+  std::memcpy(&there->said.bytes, &own.said.bytes, sizeof own - sizeof own.said.number);
+  __atomic_store_n(&there->said.number, own.said.number, __ATOMIC_RELEASE);
+}
+
+// Ends the job if a PE of the set says something else; or, where `has_come` is not so of all, has
+// said nothing.
+void compare_with_set(const char* call, symm::Group& group, const symm::ActiveSet& set,
+                      const SaidOfSet& own, bool have_all_come) {
+  const std::string called =
+      fmt::format("called {} of {}", details(own.said), described_set(set.set()));
+  std::optional<uint32_t> missing;
+  for (uint32_t index = 0; index < set.size(); ++index) {
+    const uint32_t pe = set.set().pe(index);
+    SaidOfSet theirs{};
+    const Status read = group.get(&theirs, said_of_set(set), sizeof theirs, pe);
+    if (!read.ok()) fault_status(call, read);
+    if (theirs.said.number == 0) {
+      if (!missing) missing = pe;
+    } else if (std::memcmp(&theirs.start, &own.start, sizeof own - sizeof own.said) != 0 ||
+               std::memcmp(theirs.said.name, own.said.name, sizeof own.said.name) != 0 ||
+               theirs.said.bytes != own.said.bytes) {
+      fault(call, fmt::format("{}, but PE {} calls {} of {}", called, pe, described(theirs.said),
+                              described_set({static_cast<uint32_t>(theirs.start), theirs.stride,
+                                             static_cast<uint32_t>(theirs.size)})));
+    }
+  }
+  if (have_all_come) return;
+  fault(call, missing ? fmt::format("{}: PE {} has not come within {} s", called, *missing,
+                                    patience.count())
+                      : fmt::format("{}: they have not met within {} s; is the pSync array in use "
+                                    "by another call?",
+                                    called, patience.count()));
 }
 
 }  // namespace
@@ -136,6 +210,25 @@ void compare_calls(const char* call, symm::Group& group, const symm::Team& team,
             fmt::format("called {}, but PE {} calls {}", details(own), pe, described(theirs)));
     }
   }
+}
+
+void compare_calls(const char* call, symm::Group& group, const symm::ActiveSet& set,
+                   uint64_t bytes) {
+  if (set.size() == 1) return;
+  const symm::PeSet& pes = set.set();
+  const SaidOfSet own = {said_now(call, 1, bytes), pes.start, pes.stride, pes.size};
+  begin_saying(call, group, set, own);
+  const engine::Time deadline = group.waits().clock->now() + patience;
+  const auto meet = [&] {
+    const Status met = set.sync(group, deadline);
+    if (met.code() == Code::timed_out) compare_with_set(call, group, set, own, false);
+    if (!met.ok()) fault_status(call, met);
+  };
+  meet();
+  compare_with_set(call, group, set, own, true);
+  meet();
+  std::fill_n(set.words() + SaidOfSet::kFirstWord, kWordsOfSet - SaidOfSet::kFirstWord,
+              long{SHMEM_SYNC_VALUE});
 }
 
 void count_calls_anew(const symm::Team& team) {

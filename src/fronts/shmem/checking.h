@@ -1,6 +1,6 @@
-// PENSTOCK_CHECK=1: whether the PEs of a team make the same calls together, in the same order, with
-// the same sizes. A call that differs is told with both PEs' places in the program; one that does
-// not come, at a deadline.
+// PENSTOCK_CHECK=1: whether the PEs of a team or an active set make the same calls together, in the
+// same order, with the same sizes. A call that differs is told with both PEs' places in the
+// program; one that does not come, at a deadline.
 #pragma once
 
 #include "process.h"
@@ -15,17 +15,17 @@ void begin_checking();
 
 // Meets the others of the team, and ends the job where they do something else.
 void compare_calls(const char* call, symm::Group& group, const symm::Team& team, uint64_t bytes);
+// Says it in the set's words, which are 0 again afterwards.
+void compare_calls(const char* call, symm::Group& group, const symm::ActiveSet& set,
+                   uint64_t bytes);
 
 // Before a call that all of a team make together. `bytes`: what has to be the same; 0 where it may
 // differ.
-inline void check_alike(const char* call, symm::Group& group, const symm::Team& team,
-                        uint64_t bytes = 0) {
+template <class Who>
+void check_alike(const char* call, symm::Group& group, const Who& who, uint64_t bytes = 0) {
   if (is_checking) [[unlikely]]
-    compare_calls(call, group, team, bytes);
+    compare_calls(call, group, who, bytes);
 }
-// Active sets have no words for it.
-inline void check_alike(const char* /*call*/, symm::Group& /*group*/,
-                        const symm::ActiveSet& /*set*/, uint64_t /*bytes*/ = 0) {}
 
 // A team that was just made: its PEs count their calls from 0.
 void count_calls_anew(const symm::Team& team);

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <shmem.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SLOT_BYTES 1024
@@ -115,7 +116,12 @@ BLOCKS(64)
 BLOCKS(128)
 
 static int try_all(const struct trial* trials, size_t count) {
-  shmem_init();
+  int provided = 0;
+  if (getenv("EVERY_FUNCTION_THREADS") != NULL) {
+    CHECK(shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided) == 0);
+  } else {
+    shmem_init();
+  }
   me = shmem_my_pe();
   pes = shmem_n_pes();
   right = (me + 1) % pes;

@@ -126,6 +126,25 @@ static void differently(const char* what, int me, int pes) {
   if (is(what, "finalized_early")) shmem_barrier_all();
 }
 
+/* The same of active sets, of three PEs: the third is in none, or in what PE 1 takes for the set. */
+static void differently_in_sets(const char* what, int me) {
+  static long first[SHMEM_BARRIER_SYNC_SIZE], second[SHMEM_BARRIER_SYNC_SIZE];
+  static long never;
+  if (strncmp(what, "set_", 4) != 0) return;
+  if (is(what, "set_words") && me == 0) second[SHMEM_BARRIER_SYNC_SIZE / 4] = 5;
+  if (me == 2) shmem_long_wait_until(&never, SHMEM_CMP_NE, 0);
+  shmem_sync(0, 0, 2, first);
+  if (me == 0) {
+    if (is(what, "set_call")) shmem_barrier(0, 0, 2, first);
+    if (is(what, "set_order")) shmem_sync(0, 0, 2, first);
+    shmem_broadcast64(two, two, 1, 0, 0, 0, 2, second);
+  } else {
+    if (is(what, "set_other")) shmem_broadcast64(two, two, 1, 0, 0, 0, 3, second);
+    shmem_broadcast64(two, two, is(what, "set_size") ? 2 : 1, 0, 0, 0, 2,
+                      is(what, "set_call") ? first : second);
+  }
+}
+
 static void ends(const char* what, int me, int pes) {
   const int is_last = me == pes - 1;
   if (is(what, "killed")) {
@@ -163,6 +182,7 @@ int main(int argc, char** argv) {
   memory(what, pes);
   handles(what);
   differently(what, me, pes);
+  differently_in_sets(what, me);
   ends(what, me, pes);
   shmem_finalize();
   return 0;

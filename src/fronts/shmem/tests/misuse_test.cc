@@ -108,10 +108,44 @@ INSTANTIATE_TEST_SUITE_P(
                "shmem_(barrier_all|finalize) at program"}),
     [](const auto& tried) { return tried.param.name; });
 
+class IsFoundInActiveSets : public ::testing::TestWithParam<Misuse> {};
+
+TEST_P(IsFoundInActiveSets, and_told_with_the_set) {
+  const Ended ended = run({3,
+                           {SHMEM_misuse, GetParam().name},
+                           {{"PENSTOCK_CHECK", "1"}, {"PENSTOCK_CHECK_SECONDS", "1"}}});
+  EXPECT_EQ(ended.code, kFault);
+  EXPECT_THAT(ended.errors, ::testing::ContainsRegex(GetParam().message));
+}
+
+// Which of two PEs tells it is not known.
+INSTANTIATE_TEST_SUITE_P(
+    Misuse, IsFoundInActiveSets,
+    ::testing::Values(
+        Misuse{"set_call",
+               "shmem_(barrier|broadcast64): called at program.0x[0-9a-f]+ .*of the active set of "
+               "2 PEs from 0 in steps of 1, but PE [01] calls shmem_(barrier|broadcast64) at "
+               "program.*of the active set of 2 PEs"},
+        Misuse{"set_size",
+               "shmem_broadcast64: called at .* with (8|16) bytes of the active set of 2 PEs .*, "
+               "but PE [01] calls shmem_broadcast64 at .* with (8|16) bytes"},
+        Misuse{"set_order",
+               "shmem_(sync|broadcast64): called at .*of the active set of 2 PEs from 0 in steps "
+               "of 1: PE [01] has not come within 1 s"},
+        // A set of all PEs has a team.
+        Misuse{"set_other", "shmem_broadcast64: called at .*: PE [01] has not come within 1 s"},
+        Misuse{"set_words",
+               "PE 0: shmem_broadcast64: called at .*: its pSync array has not SHMEM_SYNC_VALUE"}),
+    [](const auto& tried) { return tried.param.name; });
+
 TEST(Checking, finds_no_differences_where_there_are_none) {
   const Ended ended = run({3, {SHMEM_every_other_function}, {{"PENSTOCK_CHECK", "1"}}});
   EXPECT_EQ(ended.code, 0) << ended.errors;
   EXPECT_EQ(run({2, {SHMEM_every_function}, {{"PENSTOCK_CHECK", "1"}}}).code, 0);
+  // Where several threads may call, sets of all PEs have no team.
+  const Ended with_sets =
+      run({2, {SHMEM_every_function}, {{"PENSTOCK_CHECK", "1"}, {"EVERY_FUNCTION_THREADS", "1"}}});
+  EXPECT_EQ(with_sets.code, 0) << with_sets.errors;
 }
 
 TEST(NothingToMove, may_stand_at_any_address) {

@@ -23,8 +23,10 @@ class ActiveSet {
   uint32_t size() const { return set_.size; }
   uint32_t index() const { return index_; }
 
-  // As Group::sync().
-  Status sync(Group& group) const;
+  // As Group::sync(). timed_out: some had not come at the deadline; the words are not 0 then.
+  Status sync(Group& group, engine::Time deadline = engine::kNever) const;
+  // The program's array, of which the first words are used.
+  long* words() const { return reinterpret_cast<long*>(words_); }
   // This PE's word to bring a number in: symmetric.
   Result<uint64_t*> count(const Group& group) const;
 

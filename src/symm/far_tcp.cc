@@ -32,7 +32,6 @@ Outcome<std::unique_ptr<FarTcp>> FarTcp::start(Options options) {
     return Failure{Status::from_errno(errno),
                    "no descriptor is left for memory of other nodes (ulimit -n)"};
   }
-  made->watch(EPOLL_CTL_ADD, made->wake_.get(), EPOLLIN, kWake);
   made->watch(EPOLL_CTL_ADD, made->options_.listener.socket.get(), EPOLLIN, kListener);
   made->open_card(std::move(provider));
   TRY_ASSIGN(made->thread_,
@@ -91,11 +90,10 @@ void FarTcp::gather(uint32_t pe, bool may_go_at_once) {
     peer.sent_in = waits_;
     return flush(pe);
   }
-  if (peer.is_gathering) return;
+  if (!peer.is_gathering) gathering_.push_back(pe);
   peer.is_gathering = true;
-  gathering_.push_back(pe);
-  // From now on it naps.
-  if (is_asleep_) wake();
+  // From now on it naps. Not for a question: who has asked waits, and sends it then.
+  if (may_go_at_once && is_asleep_) wake();
 }
 
 Status FarTcp::put_locked(Lock& lock, uint32_t pe, FarPlace dest, Bytes source, bool is_last) {

@@ -108,11 +108,10 @@ class FarTcp final : public FarMemory {
   static constexpr uint32_t kDozeMicroseconds = 1000;
 
   // What an event is of: the upper half; the lower one is a PE or a stranger's place.
-  static constexpr uint64_t kWake = uint64_t{1} << 32;
-  static constexpr uint64_t kListener = uint64_t{2} << 32;
-  static constexpr uint64_t kPeer = uint64_t{3} << 32;
-  static constexpr uint64_t kStranger = uint64_t{4} << 32;
-  static constexpr uint64_t kCard = uint64_t{5} << 32;
+  static constexpr uint64_t kListener = uint64_t{1} << 32;
+  static constexpr uint64_t kPeer = uint64_t{2} << 32;
+  static constexpr uint64_t kStranger = uint64_t{3} << 32;
+  static constexpr uint64_t kCard = uint64_t{4} << 32;
 
   explicit FarTcp(Options options);
 
@@ -175,7 +174,7 @@ class FarTcp final : public FarMemory {
   const Options options_;
   std::mutex mutex_;
   UniqueFd epoll_;
-  UniqueFd wake_;
+  UniqueFd wake_;  // of the thread; not in epoll_, where it would keep calls from dozing
   std::vector<Peer> peers_;
   std::vector<uint32_t> open_;        // PEs
   std::vector<uint32_t> connecting_;  // PEs, some of which are no more

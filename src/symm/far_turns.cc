@@ -91,8 +91,8 @@ bool FarTcp::handle(const epoll_event& event, bool is_thread) {
       hear_stranger(index);
       return true;
     case kCard:
-      // As wake_: who takes it away from the thread while that sleeps would have to wake it, as it
-      // is said once only. What has completed is taken by all.
+      // The thread's: who takes it away from the thread while that sleeps would have to wake it, as
+      // it is said once only. What has completed is taken by all.
       if (is_thread) card_->disarm();
       return is_thread && turn_card();
     case kPeer:
@@ -112,7 +112,7 @@ bool FarTcp::handle(const epoll_event& event, bool is_thread) {
           return false;  // of a socket that is closed by now
       }
     default:
-      return false;  // the thread's, which alone takes it
+      return false;
   }
 }
 
@@ -275,8 +275,8 @@ void FarTcp::run() {
       has_times = !connecting_.empty() || !strangers_.empty() || !is_listening_ || has_pair_times();
       is_ready = card_ != nullptr && !may_sleep();
     }
-    pollfd ready{epoll_.get(), POLLIN, 0};
-    (void)::poll(&ready, 1, is_ready ? 0 : has_times ? kTimesMilliseconds : -1);
+    pollfd ready[] = {{epoll_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    (void)::poll(ready, 2, is_ready ? 0 : has_times ? kTimesMilliseconds : -1);
     uint64_t count = 0;
     const bool was_woken = ::read(wake_.get(), &count, sizeof count) > 0;
     uint64_t now = turns_of_calls_.load(std::memory_order_relaxed);

@@ -95,6 +95,22 @@ void over_the_world(const Pe& pe) {
     all_collectives(pe, pe.group.world(), words);
 }
 
+// More PEs than processors, each with a connection to each of the other nodes.
+void with_many_pes(const Pe& pe) {
+  auto* const seen = pe.allocate<uint64_t>(pe.size());
+  for (uint64_t round = 1; round <= 3; ++round) {
+    for (uint32_t step = 0; step < pe.size(); ++step) {
+      const uint64_t value = value_of(pe.me(), round);
+      CHECK(pe.group.put(seen + pe.me(), &value, sizeof value, (pe.me() + step) % pe.size()).ok());
+    }
+    CHECK(pe.group.barrier(pe.group.world()).ok());
+    for (uint32_t from = 0; from < pe.size(); ++from) CHECK(seen[from] == value_of(from, round));
+    CHECK(pe.group.sync(pe.group.world()).ok());
+  }
+  for (int i = 0; i < 20; ++i) CHECK(pe.group.sync(pe.group.world()).ok());
+  for (const uint64_t words : {1, 8, 600}) all_collectives(pe, pe.group.world(), words);
+}
+
 // With the same words again and again, by all PEs and by some.
 void over_active_sets(const Pe& pe) {
   static long psync[8] = {};
@@ -135,6 +151,7 @@ void sums_are_the_same_everywhere(const Pe& pe) {
 const Named kCollectiveScenarios[] = {
     {"sync", nobody_leaves_a_sync_early},
     {"world", over_the_world},
+    {"many", with_many_pes},
     {"active_sets", over_active_sets},
     {"same_bits", sums_are_the_same_everywhere},
     {nullptr, nullptr},

@@ -67,6 +67,8 @@ std::vector<Case> cases() {
     all.push_back({scenario, 3, "0,1,1"});
     all.push_back({scenario, 4, "0,1,1,0"});
   }
+  all.push_back({"many", 16, "4"});
+  all.push_back({"many", 17, "0,1,2,3,3,2,1,0,4,4,4,4,4,4,4,1,0"});
   all.push_back({"far_kernels", 2, "2"});
   all.push_back({"far_kernels", 3, "0,1,1"});  // near ones are asked by mail, too
   return all;
@@ -92,10 +94,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"in_sync", 2}, Case{"in_sync", 4}, Case{"in_wait", 3}, Case{"in_small", 2},
                     Case{"in_small", 4}, Case{"ahead", 2}, Case{"ahead", 4}, Case{"with_lock", 2},
                     Case{"with_lock", 4}, Case{"in_sync", 2, "2"}, Case{"in_sync", 4, "2"},
-                    Case{"in_wait", 3, "3"}, Case{"with_lock", 2, "2"}, Case{"in_put", 2, "2"},
-                    Case{"in_put", 3, "0,1,2"}, Case{"in_get", 2, "2"}, Case{"in_get", 3, "0,0,1"},
-                    Case{"in_quiet", 2, "2"}, Case{"in_quiet", 3, "0,0,1"},
-                    Case{"with_lock", 4, "0,1,1,0"}),
+                    Case{"in_wait", 3, "3"}, Case{"in_sync", 16, "4"}, Case{"with_lock", 2, "2"},
+                    Case{"in_put", 2, "2"}, Case{"in_put", 3, "0,1,2"}, Case{"in_get", 2, "2"},
+                    Case{"in_get", 3, "0,0,1"}, Case{"in_quiet", 2, "2"},
+                    Case{"in_quiet", 3, "0,0,1"}, Case{"with_lock", 4, "0,1,1,0"}),
     [](const auto& one) { return name_of(one.param); });
 
 }  // namespace

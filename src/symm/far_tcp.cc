@@ -81,11 +81,28 @@ void FarTcp::note_put(uint32_t pe) {
   unapplied_count_.store(static_cast<uint32_t>(unapplied_.size()), std::memory_order_relaxed);
 }
 
+// A program that puts one thing and waits until it is there does so again and again: the put goes
+// out with the question that the quiet would ask, in one send. Where another thing comes first, the
+// answer was for nothing, and the next put goes alone.
+void FarTcp::ask_early(Peer& peer, bool goes_at_once) const {
+  if (peer.has_asked_early) peer.expects_quiet = false;
+  peer.has_asked_early = goes_at_once && peer.expects_quiet && peer.stream->may_ask();
+  if (peer.has_asked_early) peer.stream->flush();
+}
+
+void FarTcp::note_quiet(Peer& peer) const {
+  const FarStream& stream = *peer.stream;
+  peer.expects_quiet =
+      peer.has_asked_early || (stream.wants_flush() && stream.has_asked_for(stream.puts() - 1));
+  peer.has_asked_early = false;
+}
+
 // What was queued goes out now, or with what follows.
 void FarTcp::gather(uint32_t pe, bool may_go_at_once) {
   Peer& peer = peers_[pe];
   if (peer.state != State::open) return;  // goes out when it is
   const bool is_first = may_go_at_once && peer.sent_in != waits_;
+  ask_early(peer, is_first);
   if (is_first || peer.stream->queued() - peer.stream->sent() >= limits::kFarGathered) {
     peer.sent_in = waits_;
     return flush(pe);
@@ -280,6 +297,7 @@ Status FarTcp::quiet() {
   for (const Wanted& each : wanted) {
     const auto peer = reach_to_ask(lock, each.pe);
     if (!peer) continue;
+    note_quiet(**peer);
     (*peer)->stream->flush();
     flush(each.pe);
   }
@@ -296,6 +314,7 @@ Status FarTcp::quiet(uint32_t pe) {
   if (!peers_[pe].is_unapplied) return {};
   const Until until = until_now(peers_[pe]);
   if (const auto peer = reach_to_ask(lock, pe)) {
+    note_quiet(**peer);
     (*peer)->stream->flush();
     flush(pe);
   }

@@ -80,6 +80,8 @@ class FarTcp final : public FarMemory {
     bool is_unapplied = false;      // in unapplied_
     bool is_watched_out = false;    // for room to send
     bool is_lack_noted = false;     // of its queue pair
+    bool expects_quiet = false;     // after a single put, as the last time
+    bool has_asked_early = false;   // with the last put, and no quiet has come
     uint32_t replied = 0;           // bytes of the answer to the hello
     uint64_t sent_in = UINT64_MAX;  // the wait after which the last put went out at once
     size_t attempts = 0;
@@ -121,6 +123,8 @@ class FarTcp final : public FarMemory {
   Status put_locked(Lock& lock, uint32_t pe, FarPlace dest, Bytes source, bool is_last);
   void gather(uint32_t pe, bool may_go_at_once);
   void note_put(uint32_t pe);
+  void ask_early(Peer& peer, bool goes_at_once) const;
+  void note_quiet(Peer& peer) const;
   static Until until_now(const Peer& peer);
   Status applied_at(Lock& lock, uint32_t pe, const Until& until);
   template <class Done>

@@ -7,6 +7,26 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <random>
+#include <sys/socket.h>
+
+namespace {
+
+// What the calling thread has sent.
+struct Sends {
+  uint64_t calls = 0;
+  uint64_t bytes = 0;
+};
+thread_local Sends sends;
+
+}  // namespace
+
+// In the C library's place: all of this program's small sends go by it.
+extern "C" ssize_t send(int socket, const void* from, size_t bytes, int flags) {
+  const ssize_t sent = ::sendto(socket, from, bytes, flags, nullptr, 0);
+  ++sends.calls;
+  if (sent > 0) sends.bytes += static_cast<uint64_t>(sent);
+  return sent;
+}
 
 namespace penstock::symm {
 namespace {
@@ -236,6 +256,38 @@ TEST_P(FarProgramTest, does_to_the_others_memory_what_it_asks_for) {
 INSTANTIATE_TEST_SUITE_P(All, FarProgramTest,
                          testing::Values(Cards::none, Cards::all, Cards::one_lacks),
                          [](const auto& one) { return name_of(one.param); });
+
+TEST(FarQuietTest, asks_with_the_put_where_the_last_time_it_followed_one) {
+  FarPes pes(Cards::none, 1);
+  pes.connect();
+  FarTcp& far = pes.far(0);
+  const uint64_t word = 7;
+  const auto put = [&] {
+    sends = {};
+    EXPECT_TRUE(far.put(1, {Segment::memory, 64}, std::as_bytes(std::span(&word, 1))).ok());
+    return sends;
+  };
+  constexpr uint64_t kPut = sizeof(FarFrame) + sizeof word;
+  put();
+  ASSERT_TRUE(far.quiet().ok());
+  for (int i = 0; i < 3; ++i) {
+    const Sends with_question = put();
+    EXPECT_EQ(with_question.calls, 1U);
+    EXPECT_EQ(with_question.bytes, kPut + sizeof(FarFrame));
+    ASSERT_TRUE(far.quiet().ok());
+    EXPECT_EQ(sends.calls, 1U) << "the quiet had to ask by itself";
+  }
+  // A program that goes on to wait for something else wants no answers.
+  put();
+  far.progress();
+  const Sends alone = put();
+  EXPECT_EQ(alone.calls, 1U);
+  EXPECT_EQ(alone.bytes, kPut);
+  far.progress();
+  EXPECT_EQ(put().bytes, kPut);
+  ASSERT_TRUE(far.quiet().ok());
+  EXPECT_EQ(sends.calls, 2U);
+}
 
 TEST(FarWayTest, says_why_it_is_no_better_one) {
   FarPes pes(Cards::one_lacks, 1);

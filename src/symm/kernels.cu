@@ -92,7 +92,7 @@ extern "C" __global__ void penstock_symm_far_changes(const __grid_constant__ Sym
 // does. One that waits for what such a kernel is to do would wait for ever. As much as the driver
 // says that a thread has by itself.
 extern "C" __global__ void penstock_symm_reserve_stacks(uint32_t at) {
-  volatile char stack[kStackBytes];
+  [[maybe_unused]] volatile char stack[kStackBytes];
   stack[at % kStackBytes] = 0;
 }
 

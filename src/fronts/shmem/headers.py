@@ -36,6 +36,10 @@ CONSTANTS = """\
 #define SHMEM_THREAD_SERIALIZED 2 /* one at a time */
 #define SHMEM_THREAD_MULTIPLE 3   /* any, at any time */
 
+/* For shmem_query_interoperability(), which gives 1 for what is so, and 0: whether calls of OpenSHMEM take MPI's
+ * communication on, too (they do not). */
+#define SHMEM_PROGRESS_MPI 1
+
 /* Options of a context, to be combined. */
 #define SHMEM_CTX_SERIALIZED (1L << 0) /* one thread at a time uses it */
 #define SHMEM_CTX_PRIVATE (1L << 1)    /* the thread that made it uses it */

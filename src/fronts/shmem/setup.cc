@@ -55,6 +55,13 @@ SHMEM_DEFINE int pshmem_n_pes(void) {
 }
 SHMEM_ALIAS(shmem_n_pes);
 
+// This library knows nothing of an MPI beside it.
+SHMEM_DEFINE int pshmem_query_interoperability(int /*property*/) {
+  shmem::group("shmem_query_interoperability");
+  return 0;
+}
+SHMEM_ALIAS(shmem_query_interoperability);
+
 SHMEM_DEFINE void pshmem_info_get_version(int* major, int* minor) {
   *major = SHMEM_MAJOR_VERSION;
   *minor = SHMEM_MINOR_VERSION;

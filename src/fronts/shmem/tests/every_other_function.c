@@ -31,6 +31,7 @@ static void about_the_library(void) {
   CHECK(major == SHMEM_MAJOR_VERSION && minor == SHMEM_MINOR_VERSION);
   shmem_info_get_name(name);
   CHECK(strcmp(name, SHMEM_VENDOR_STRING) == 0);
+  CHECK(shmem_query_interoperability(SHMEM_PROGRESS_MPI) == 0);
   shmem_query_thread(&level);
   CHECK(level == SHMEM_THREAD_MULTIPLE);
   shmem_query_initialized(&initialized);

@@ -5,6 +5,7 @@
 #include "process.h"
 
 #include <atomic>
+#include <cstdio>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -16,6 +17,14 @@ device::SymmReport kernels_report() {
   const OnDevice* const there = current_device.load(std::memory_order_acquire);
   if (there == nullptr || there->streams->failure() == device::kSymmNothing) return {};
   return *reinterpret_cast<const device::SymmReport*>(there->heap->state().failure);
+}
+
+// By this PE before its end; a child that it forked would write the same again. Not what another thread holds,
+// which may wait for as long as it likes.
+void write_what_was_printed() {
+  if (::ftrylockfile(stdout) != 0) return;
+  ::fflush_unlocked(stdout);
+  ::funlockfile(stdout);
 }
 
 [[noreturn]] void end_job(int code, const char* call, const std::string& what, bool is_told) {
@@ -34,7 +43,10 @@ device::SymmReport kernels_report() {
     // One write: lines of several PEs do not mix.
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   }
-  if (own.member != nullptr && own.pid == ::getpid()) own.member->abort(code, call);
+  if (own.member != nullptr && own.pid == ::getpid()) {
+    own.member->abort(code, call);
+    write_what_was_printed();
+  }
   ::_exit(code);
 }
 

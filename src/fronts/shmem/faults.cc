@@ -3,11 +3,20 @@
 #include "limits.h"
 #include "process.h"
 
+#include <cstdio>
 #include <fmt/core.h>
 #include <unistd.h>
 
 namespace penstock::shmem {
 namespace {
+
+// By this PE before its end; a child that it forked would write the same again. Not what another thread holds,
+// which may wait for as long as it likes.
+void write_what_was_printed() {
+  if (::ftrylockfile(stdout) != 0) return;
+  ::fflush_unlocked(stdout);
+  ::funlockfile(stdout);
+}
 
 [[noreturn]] void end_job(int code, const char* call, const std::string& what, bool is_told) {
   Process& own = process();
@@ -20,6 +29,7 @@ namespace {
   }
   if (own.member != nullptr && own.pid == ::getpid()) {
     own.member->abort(code, call);
+    write_what_was_printed();
   }
   ::_exit(code);
 }

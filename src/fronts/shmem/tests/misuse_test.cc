@@ -176,6 +176,8 @@ TEST(PeThatFails, ends_the_job_with_its_code) {
 TEST(GlobalExit, ends_all_with_its_code_and_what_was_printed) {
   const Ended ended = run({2, {SHMEM_misuse, "global_exit"}});
   EXPECT_EQ(ended.code, 7);
+  // Also of the one that waits for the other.
+  EXPECT_THAT(ended.output, HasSubstr("PE 0\n"));
   EXPECT_THAT(ended.output, HasSubstr("PE 1\n"));
   EXPECT_THAT(ended.errors, Not(HasSubstr("waits for")));
 }

@@ -1,4 +1,5 @@
 // Memory of the program's own that becomes symmetric: behind the heap, in each PE's window.
+#include "device_far.h"
 #include "limits.h"
 
 #include <algorithm>
@@ -53,7 +54,12 @@ void DeviceHeap::set_reach() {
   state_.heap_bytes = reach;
 }
 
-// The others' memory beside the own one; `is_mapped` says of whom it is.
+// Far PEs' requests for it come to the proxy.
+void DeviceHeap::tell_proxy(const std::map<uint64_t, uint64_t>& adopted) {
+  if (far_ != nullptr) far_->set_adopted(adopted);
+}
+
+// The memory of near PEs beside the own one; `is_mapped` says of whom it is.
 Outcome<void> DeviceHeap::map_of_others(uint64_t place, uint64_t bytes,
                                         const std::vector<job::Brought>& all,
                                         std::vector<bool>& is_mapped) {
@@ -62,7 +68,7 @@ Outcome<void> DeviceHeap::map_of_others(uint64_t place, uint64_t bytes,
                    fmt::format("PE {} could not, or has another length", *other)};
   }
   for (uint32_t pe = 0; pe < group_.size(); ++pe) {
-    if (pe == group_.me()) continue;
+    if (pe == group_.me() || !is_near(pe)) continue;
     if (all[pe].descriptors.size() != 1)
       return Failure{Code::bad_message, fmt::format("PE {} gave no descriptor", pe)};
     TRY(window_->map(pe * memory_.stride + place, bytes, all[pe].descriptors[0].get()));
@@ -92,6 +98,11 @@ Outcome<void> DeviceHeap::adopt_at(uint64_t place, const void* memory, uint64_t 
                                              {&descriptor, own ? size_t{1} : size_t{0}}));
   Outcome<void> mapped =
       own ? map_of_others(place, bytes, all, is_mapped) : Outcome<void>(own.error());
+  if (mapped) {
+    auto with_it = adopted_;
+    with_it[place] = bytes;
+    tell_proxy(with_it);
+  }
   TRY_ASSIGN(const auto ready,
              tell_of_adopted("device buffer mapped", mapped.has_value(), {bytes, place}, {}));
   TRY(mapped);
@@ -103,15 +114,10 @@ Outcome<void> DeviceHeap::adopt_at(uint64_t place, const void* memory, uint64_t 
 Outcome<std::byte*> DeviceHeap::adopt(const void* memory, uint64_t bytes) {
   const bool is_whole = memory != nullptr && bytes != 0 && bytes % limits::kGranule == 0 &&
                         bytes <= limits::kAdoptedBytesMax;
-  // Proxies know the heap alone.
-  if (has_far()) {
-    return Failure{Code::not_supported,
-                   "memory of the program's own becomes symmetric only where all GPUs of the job "
-                   "reach one another's memory"};
-  }
   const uint64_t place = is_whole ? place_for(bytes) : 0;
   std::vector<bool> is_mapped(group_.size(), false);
   if (const Outcome<void> adopted = adopt_at(place, memory, bytes, is_mapped); !adopted) {
+    tell_proxy(adopted_);
     unmap_of_all(place, is_mapped);
     return adopted.error();
   }
@@ -132,8 +138,11 @@ Status DeviceHeap::disown(const void* symmetric, uint64_t bytes) {
   const uint64_t place = memory_.offset_of(symmetric);
   const auto found = adopted_.find(place);
   if (found == adopted_.end() || found->second != bytes) return Code::invalid_argument;
-  unmap_of_all(place, std::vector<bool>(group_.size(), true));
   adopted_.erase(found);
+  tell_proxy(adopted_);
+  std::vector<bool> is_mapped(group_.size(), false);
+  for (uint32_t pe = 0; pe < group_.size(); ++pe) is_mapped[pe] = is_near(pe);
+  unmap_of_all(place, is_mapped);
   set_reach();
   return {};
 }

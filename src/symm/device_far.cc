@@ -43,17 +43,48 @@ DeviceFar::~DeviceFar() {
 }
 
 Outcome<void> DeviceFar::start() {
-  TRY_ASSIGN(thread_, start_thread("the thread for far GPUs", [this] { run(); }));
+  const std::lock_guard lock(mutex_);
+  auto thread = start_thread("the thread for far GPUs", [this] { run(); });
+  has_ended_ = !thread;
+  TRY(thread);
+  thread_ = std::move(*thread);
   return {};
+}
+
+void DeviceFar::set_adopted(const std::map<uint64_t, uint64_t>& adopted) {
+  std::unique_lock lock(mutex_);
+  if (has_ended_) return proxy_.set_adopted(adopted);
+  adopted_ = adopted;
+  has_adopted_.store(true, std::memory_order_relaxed);
+  taken_.wait(lock, [&] { return !adopted_ || has_ended_; });
+}
+
+// Between turns, each of which waits for its copies. A change that a kernel has still to make may
+// be in what is taken away.
+void DeviceFar::take_adopted() {
+  if (!has_adopted_.load(std::memory_order_relaxed) || proxy_.has_changes()) return;
+  const std::lock_guard lock(mutex_);
+  proxy_.set_adopted(*adopted_);
+  adopted_.reset();
+  has_adopted_.store(false, std::memory_order_relaxed);
+  taken_.notify_all();
+}
+
+void DeviceFar::run() {
+  work();
+  const std::lock_guard lock(mutex_);
+  has_ended_ = true;
+  taken_.notify_all();
 }
 
 // Polls as long as there is something to do, then sleeps, longer and longer: neither GPUs nor puts
 // of other PEs can wake it.
-void DeviceFar::run() {
+void DeviceFar::work() {
   ::prctl(PR_SET_TIMERSLACK, 1000);
   engine::Time worked_at = clock_.now();
   engine::Time stop_at = engine::kNever;
   while (true) {
+    take_adopted();
     const Result<bool> worked = proxy_.turn();
     if (!worked) {
       log::error("far GPUs are reached no more: {}", worked.error().name());

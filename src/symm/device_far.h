@@ -6,7 +6,11 @@
 #include "group_mail.h"
 
 #include <atomic>
+#include <condition_variable>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 namespace penstock::symm {
@@ -26,6 +30,9 @@ class DeviceFar {
   ~DeviceFar();
 
   Outcome<void> start();
+  // Memory behind the heap that far PEs reach from now on, lengths by offset, and no other: when it
+  // returns the proxy uses none of what was taken away. By one thread.
+  void set_adopted(const std::map<uint64_t, uint64_t>& adopted);
   // For kernels; the caller adds what is in the GPU's memory.
   device::SymmFar view() const { return queue_.view(); }
 
@@ -33,6 +40,8 @@ class DeviceFar {
   DeviceFar(std::unique_ptr<GroupMail> mail, std::unique_ptr<ProxyDevice> device,
             AskedGeometry geometry, MutableBytes host, const ProxyOptions& options);
   void run();
+  void work();
+  void take_adopted();
 
   const engine::Clock& clock_;
   uint32_t* const trouble_;
@@ -41,6 +50,12 @@ class DeviceFar {
   AskedQueue queue_;
   DeviceProxy proxy_;
   std::atomic<bool> is_stopping_{false};
+  // What set_adopted() hands to the thread.
+  std::mutex mutex_;
+  std::condition_variable taken_;
+  std::optional<std::map<uint64_t, uint64_t>> adopted_;
+  bool has_ended_ = true;                 // the thread, or it has not begun; under the mutex
+  std::atomic<bool> has_adopted_{false};  // a hint: there is some
   std::thread thread_;
 };
 

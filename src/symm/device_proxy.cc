@@ -31,6 +31,26 @@ DeviceProxy::DeviceProxy(const ProxyOptions& options, AskedQueue& queue, ProxyDe
   ASSERT(options.pes <= device::kFarPesMax && !options.far.test(options.me));
   ASSERT(options.staging.size() >= 2 * kMailBodyMax && options.heap_bytes > 0);
   for (uint32_t i = limits::kFarAwaited; i-- > 0;) free_.push_back(i);
+  set_adopted({});
+}
+
+void DeviceProxy::set_adopted(const std::map<uint64_t, uint64_t>& adopted) {
+  open_.clear();
+  const auto add = [&](uint64_t begin, uint64_t end) {
+    if (begin >= end) return;
+    if (!open_.empty() && open_.back().end == begin) {
+      open_.back().end = end;
+    } else {
+      open_.push_back({begin, end});
+    }
+  };
+  add(0, options_.private_begin);
+  add(options_.private_end, options_.heap_bytes);
+  for (const auto& [offset, bytes] : adopted) {
+    ASSERT(offset >= options_.heap_bytes);
+    add(offset, offset + bytes);
+  }
+  ASSERT(!open_.empty());
 }
 
 Result<bool> DeviceProxy::turn() {
@@ -140,12 +160,14 @@ void DeviceProxy::run(const Later& later) {
 // ---- what this PE's kernels ask ----
 
 bool DeviceProxy::is_open(uint64_t offset, uint64_t bytes) const {
-  if (!range_within(offset, bytes, options_.heap_bytes)) return false;
-  return offset + bytes <= options_.private_begin || offset >= options_.private_end;
+  return std::any_of(open_.begin(), open_.end(), [&](const Stretch& one) {
+    return offset >= one.begin && range_within(offset - one.begin, bytes, one.end - one.begin);
+  });
 }
 
 bool DeviceProxy::is_here(uint64_t address, uint64_t bytes) const {
-  if (range_within(address - options_.heap, bytes, options_.heap_bytes)) return true;
+  const uint64_t offset = address - options_.heap;
+  if (range_within(offset, bytes, options_.heap_bytes) || is_open(offset, bytes)) return true;
   return address + bytes >= address && device_.holds(address, bytes);
 }
 
@@ -157,7 +179,7 @@ SymmFailure DeviceProxy::fault_of_bytes(const FarAsk& asked) const {
 
 SymmFailure DeviceProxy::fault_of_row(const FarAsk& asked) const {
   if (asked.width_log2 > device::kFarWidthLog2Max || !asked.answer ||
-      !row_fits(asked.length, asked.stride_there, asked.width_log2, options_.heap_bytes) ||
+      !row_fits(asked.length, asked.stride_there, asked.width_log2, reach()) ||
       !is_open(asked.offset, row_bytes(asked.length, asked.stride_there, asked.width_log2))) {
     return device::kSymmNotSymmetric;
   }

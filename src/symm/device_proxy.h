@@ -7,6 +7,7 @@
 
 #include <bitset>
 #include <deque>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct ProxyOptions {
   uint64_t private_end = 0;
   uint32_t* trouble = nullptr;  // of kernels: set when a far PE is gone
   MutableBytes staging;         // that copy engines reach: some frames' bodies
+};
+
+// Bytes of a heap, as offsets.
+struct Stretch {
+  uint64_t begin;
+  uint64_t end;
 };
 
 struct ProxyStats {
@@ -43,6 +50,11 @@ class DeviceProxy {
   Result<bool> turn();
   // Whether kernels have asked for something that is not on its way yet.
   bool is_owing() const;
+
+  // What far PEs reach, and kernels have on their side, behind the heap: lengths by offset.
+  void set_adopted(const std::map<uint64_t, uint64_t>& adopted);
+  // Whether kernels are to change words that far PEs have asked for.
+  bool has_changes() const { return queue_.posted() != queue_.served(); }
 
   bool is_gone(uint32_t pe) const { return peers_[pe].is_gone; }
   const ProxyStats& stats() const { return stats_; }
@@ -105,6 +117,7 @@ class DeviceProxy {
   device::SymmFailure fault_of_row(const device::FarAsk& asked) const;
   bool is_here(uint64_t address, uint64_t bytes) const;
   bool is_open(uint64_t offset, uint64_t bytes) const;
+  uint64_t reach() const { return open_.back().end; }
   bool send_pending(uint32_t pe);
   bool send_next(uint32_t pe, Pending& next);
   bool send_bytes(uint32_t pe, Pending& next);
@@ -126,6 +139,7 @@ class DeviceProxy {
   AskedQueue& queue_;
   ProxyDevice& device_;
   DeviceMail& mail_;
+  std::vector<Stretch> open_;  // ascending, and none touches the next
   std::vector<Peer> peers_;
   std::vector<Awaited> awaited_;
   std::vector<uint32_t> free_;  // of awaited_

@@ -158,8 +158,7 @@ bool DeviceProxy::apply_put(uint32_t pe, const MailFrame& frame) {
   const uint64_t count = uint64_t{frame.bytes} >> width_log2;
   const uint64_t stride = is_row ? frame.expected : 1;
   if (frame.bytes > kMailBodyMax || width_log2 > device::kFarWidthLog2Max || count == 0 ||
-      count << width_log2 != frame.bytes ||
-      !row_fits(count, stride, width_log2, options_.heap_bytes) ||
+      count << width_log2 != frame.bytes || !row_fits(count, stride, width_log2, reach()) ||
       !is_open(frame.offset, row_bytes(count, stride, width_log2))) {
     lose(pe);
     return false;
@@ -180,7 +179,7 @@ bool DeviceProxy::apply_get(uint32_t pe, const MailFrame& frame) {
   const uint64_t stride = is_row ? frame.expected : 1;
   if (frame.bytes != 0 || width_log2 > device::kFarWidthLog2Max || frame.value == 0 ||
       frame.value > kMailBodyMax >> width_log2 ||
-      !row_fits(frame.value, stride, width_log2, options_.heap_bytes) ||
+      !row_fits(frame.value, stride, width_log2, reach()) ||
       !is_open(frame.offset, row_bytes(frame.value, stride, width_log2))) {
     lose(pe);
     return false;

@@ -1,5 +1,5 @@
 // The program's own buffers: local ones, and such that become symmetric.
-#include "api.h"
+#include "calls.h"
 #include "registrations.h"
 #include "units.h"
 
@@ -73,6 +73,7 @@ NVSHMEM_DEFINE void* nvshmemx_buffer_register_symmetric(void* buf_ptr, size_t si
 NVSHMEM_DEFINE int nvshmemx_buffer_unregister_symmetric(void* mmap_ptr, size_t size) {
   const char* const call = "nvshmemx_buffer_unregister_symmetric";
   const front::OnDevice& there = front::on_device(call);
+  front::quiet(call);  // nothing is on its way into it any more
   const Status done = there.heap->disown(mmap_ptr, size);
   if (done.code() == Code::invalid_argument)
     return refuse_buffer(call, mmap_ptr, "no registered buffer of that length begins there");

@@ -172,9 +172,72 @@ void far_pageable(const Pe& pe) {
   CHECK(pe.group.barrier(pe.group.world()).ok());
 }
 
+// Memory that the program has made, as symmetric memory of near and far PEs.
+void use_adopted(const Pe& pe, const OnDevice& on, DeviceStreams& streams, uint64_t mark) {
+  constexpr uint64_t kBytes = 2 << 20;
+  constexpr uint64_t kWords = kBytes / sizeof(uint64_t);
+  const auto made = pe.gpus->make_memory(on.device->id(), kBytes);
+  CHECK(made);
+  const auto adopted = on.heap->adopt(made->data(), kBytes);
+  if (!adopted) std::fprintf(stderr, "PE %u: %s\n", pe.me(), adopted.error().message.c_str());
+  CHECK(adopted);
+  auto* const words = reinterpret_cast<uint64_t*>(*adopted);
+  const auto* const own = reinterpret_cast<const uint64_t*>(made->data());
+  auto* const source = on.allocate<uint64_t>(kWords);
+  std::vector<uint64_t> mine(kWords);
+  for (uint64_t i = 0; i < kWords; ++i) mine[i] = mark_of(pe.me(), i) + mark;
+  CHECK(on.device->copy(source, mine.data(), kBytes, nullptr).ok());
+  CHECK(streams.put(words, source, kBytes, pe.right(), nullptr).ok());
+  CHECK(streams.barrier(pe.group.world(), nullptr).ok());
+  auto seen = words_at(*on.device, own, kWords);
+  for (uint64_t i = 0; i < kWords; ++i) CHECK(seen[i] == mark_of(pe.left(), i) + mark);
+  // It is the own side, too, and words in it change.
+  CHECK(streams.get(source, words, kBytes, pe.right(), nullptr).ok());
+  seen = words_at(*on.device, source, kWords);
+  for (uint64_t i = 0; i < kWords; ++i) CHECK(seen[i] == mine[i]);
+  CHECK(streams.barrier(pe.group.world(), nullptr).ok());
+  CHECK(streams.put(source, words, kBytes, pe.right(), nullptr).ok());
+  CHECK(streams.barrier(pe.group.world(), nullptr).ok());
+  CHECK(streams.signal(words + kWords - 1, 5, SignalOp::add, pe.right(), nullptr).ok());
+  CHECK(
+      streams.wait(words + kWords - 1, 0, mark_of(pe.left(), kWords - 1) + mark + 5, nullptr).ok());
+  // All have what the first gives.
+  CHECK(streams.barrier(pe.group.world(), nullptr).ok());
+  CHECK(streams.collectives().broadcast(pe.group.world(), words, source, kBytes, 0, nullptr).ok());
+  seen = words_at(*on.device, own, kWords);
+  const uint32_t whose = (2 * pe.size() - 2) % pe.size();  // by way of the last one
+  for (uint64_t i = 0; i < kWords; ++i) CHECK(seen[i] == mark_of(whose, i) + mark);
+  CHECK(streams.barrier(pe.group.world(), nullptr).ok());
+  CHECK(on.device->synchronize(nullptr).ok());
+  CHECK(on.heap->disown(*adopted, kBytes).ok());
+  CHECK(!on.heap->is_far(words, 8, pe.right()) && on.heap->at(words, 8, pe.me()) == nullptr);
+  CHECK(on.heap->heap().release(on.heap->offset(source)));
+}
+
+void adopted_of_far(const Pe& pe, const OnDevice& on) {
+  const auto streams = make_streams(*on.heap);
+  use_adopted(pe, on, *streams, 1);
+  // One has another length: all are told, and nothing has changed.
+  const auto made = pe.gpus->make_memory(on.device->id(), 4 << 20);
+  CHECK(made);
+  CHECK(!on.heap->adopt(made->data(), pe.me() == 0 ? 4 << 20 : 2 << 20));
+  use_adopted(pe, on, *streams, 2);
+  CHECK(streams->failure() == device::kSymmNothing);
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+}
+
+void far_adopted(const Pe& pe) {
+  adopted_of_far(pe, begin(pe));
+}
+void apart_adopted(const Pe& pe) {
+  adopted_of_far(pe, begin_apart(pe, pe.group, kEndsApart));
+}
+
 }  // namespace
 
 const Named kDeviceFarScenarios[] = {
+    {"device_far_adopted", far_adopted},
+    {"device_apart_adopted", apart_adopted},
     {"device_far_steps", far_steps},
     {"device_far_pageable", far_pageable},
     {nullptr, nullptr},

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <map>
 #include <set>
 
 namespace penstock::symm {
@@ -637,6 +638,32 @@ TEST(SymmDeviceFar, loses_a_peer_that_sends_rubbish) {
     EXPECT_FALSE(nodes.proxy(0).is_gone(2));
     EXPECT_EQ(nodes.trouble(0), 1U);
     EXPECT_EQ(std::memcmp(before.data(), nodes.gpus().state(0).heap, before.size()), 0);
+  }
+}
+
+// Memory behind the heap is open as long as it is adopted, and what is between is not.
+TEST(SymmDeviceFar, adopted_memory_is_reached_and_nothing_beside_it) {
+  constexpr uint64_t kHeap = SimulatedGpus::kHeapBytes;  // what is behind it is the next PE's
+  const std::map<uint64_t, uint64_t> adopted = {
+      {kHeap, 4096}, {kHeap + 4096, 4096}, {kHeap + 16384, 4096}};
+  struct Case {
+    uint64_t offset;
+    uint32_t bytes;
+    bool is_open;
+  };
+  for (const Case& one :
+       {Case{kHeap, 4096, true}, Case{kHeap + 4000, 200, true}, Case{kHeap + 8191, 1, true},
+        Case{kHeap + 8191, 2, false}, Case{kHeap + 8192, 8, false}, Case{kHeap + 16384, 4096, true},
+        Case{kHeap + 16383, 8, false}, Case{kHeap + 20480, 1, false}, Case{kHeap - 1, 2, false}}) {
+    for (const bool is_adopted : {true, false}) {
+      FarNodes nodes(1, {.pes = 3, .node_pes = 1, .lanes = 4});
+      nodes.proxy(0).set_adopted(adopted);
+      if (!is_adopted) nodes.proxy(0).set_adopted({});
+      const MailFrame put = {.kind = MailKind::put, .bytes = one.bytes, .offset = one.offset};
+      nodes.mail().forge(1, 0, MailLane::asked, put, one.bytes);
+      nodes.settle();
+      EXPECT_EQ(nodes.proxy(0).is_gone(1), !is_adopted || !one.is_open) << one.offset - kHeap;
+    }
   }
 }
 

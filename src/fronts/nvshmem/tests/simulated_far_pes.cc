@@ -151,7 +151,41 @@ void pageable_over_nodes() {
   nvshmem_finalize();
 }
 
-// A kernel of the program puts from such memory: one of this library's plays it.
+// Memory that the program has made becomes symmetric, and its own again.
+void registered_over_nodes() {
+  const Far far = begin_far();
+  const Pe& pe = far.pe;
+  constexpr size_t kBytes = 2 << 20;
+  constexpr size_t kCount = kBytes / sizeof(long);
+  auto* const source = allocate<long>(kCount);
+  std::vector<long> mine(kCount);
+  for (size_t i = 0; i < kCount; ++i) mine[i] = given(pe.me, i);
+  nvshmem_long_put(source, mine.data(), kCount, pe.me);
+  for (int round = 0; round < 2; ++round) {
+    const auto made = gpus().make_memory(on_device("test").device->id(), kBytes);
+    CHECK(made);
+    auto* const words =
+        static_cast<long*>(nvshmemx_buffer_register_symmetric(made->data(), kBytes, 0));
+    CHECK(words != nullptr);
+    nvshmem_long_put(words, source, kCount, pe.right());
+    nvshmem_barrier_all();
+    std::vector<long> seen(kCount);
+    nvshmem_long_get(seen.data(), words, kCount, pe.me);
+    for (size_t i = 0; i < kCount; ++i) CHECK(seen[i] == given(pe.left(), i));
+    nvshmem_barrier_all();
+    nvshmem_long_atomic_add(words, 5, pe.right());
+    nvshmem_barrier_all();
+    CHECK(nvshmem_long_g(words, pe.right()) == given(pe.me, 0) + 5);
+    nvshmem_barrier_all();
+    CHECK(nvshmem_long_sum_reduce(NVSHMEM_TEAM_WORLD, words, source, kCount) == 0);
+    nvshmem_long_get(seen.data(), words, kCount, pe.me);
+    for (size_t i = 0; i < kCount; ++i) CHECK(seen[i] == sum_of(pe.pes, i));
+    CHECK(nvshmemx_buffer_unregister_symmetric(words, kBytes) == 0);
+  }
+  nvshmem_finalize();
+}
+
+// A kernel of the program puts from pageable memory: one of this library's plays it.
 void kernel_puts_from_pageable() {
   const Far far = begin_far();
   auto* const words = allocate<long>(100);
@@ -180,6 +214,7 @@ void kernel_puts_from_pageable() {
 
 const Named kFarPrograms[] = {
     {"pageable_over_nodes", pageable_over_nodes},
+    {"registered_over_nodes", registered_over_nodes},
     {"kernel_not_reached", kernel_puts_from_pageable},
     {"over_nodes", operations_over_nodes},
     {nullptr, nullptr},

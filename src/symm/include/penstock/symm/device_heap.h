@@ -86,7 +86,8 @@ class DeviceHeap {
   // none. Together with all of the group, in the same order as disown(), with equal lengths,
   // multiples of the granule (2 MiB). Tell units again after it: state() has changed.
   Outcome<std::byte*> adopt(const void* memory, uint64_t bytes);
-  // It is the program's alone again. Together with all of the group, when nobody uses it any more.
+  // It is the program's alone again. Together with all of the group, when nobody uses it any more:
+  // what was put into it on far PEs is complete (DeviceStreams::quiet()).
   // invalid_argument: nothing of that length was adopted there.
   Status disown(const void* symmetric, uint64_t bytes);
 
@@ -120,6 +121,7 @@ class DeviceHeap {
   Outcome<std::vector<job::Brought>> tell_of_adopted(const char* what, bool could,
                                                      const AdoptedFacts& facts,
                                                      std::span<const int> descriptors);
+  void tell_proxy(const std::map<uint64_t, uint64_t>& adopted);
   void unmap_of_all(uint64_t place, const std::vector<bool>& is_mapped);
   void set_reach();
 

@@ -17,7 +17,12 @@ def kind(function):
     return BITS.get(function.element) or table.TYPES[function.element]
 
 
+MAXLOC = "nvshmemx_double2_maxloc_reduce_block"  # of the one type that has it
+
+
 def line(function):
+    if function.name == MAXLOC:
+        return f"TRY_maxloc({MAXLOC}, double2)"
     call = function.operation.call
     extra = ""
     if "<" in call:
@@ -43,6 +48,8 @@ def chosen_by(who, part):
 
 def device_source(part):
     chosen = chosen_by("device", part)
+    if part == "reduces":
+        chosen += [function for function in functions.all_functions() if function.name == MAXLOC]
     kernels = "\n".join(line(function) for function in chosen)
     rows = "\n".join(f'    {{"{function.name}", &try_{function.name}}},' for function in chosen)
     return f"""\

@@ -243,5 +243,8 @@ By all PEs of a team, with the same arguments; one at a time of each team. dest 
 of them calls. Give 0, or another number when there is no such team.""", COLLECTIVES),
     Section("Reductions", """\
 source and dest are the same array, or do not overlap. Of a reducescatter, source has nreduce elements for each PE, and
-dest is not in it, or is this PE's part of it.""", REDUCES),
+dest is not in it, or is this PE's part of it. Of a double2, x is the value and y what belongs to it, such as where it
+was found: the first PE's with the greatest value.""", REDUCES, """\
+device: int nvshmemx_double2_maxloc_reduce_block(nvshmem_team_t team, double2 *dest, const double2 *source, \
+size_t nreduce)"""),
 ]

@@ -113,6 +113,21 @@ TEST(SymmDeviceCollectives, all_help_with_a_large_broadcast) {
 
 // ---- reductions ----
 
+// As double2 is.
+struct alignas(16) Located {
+  double x;
+  double y;
+};
+bool operator!=(const Located& a, const Located& b) {
+  return a.x != b.x || a.y != b.y;
+}
+template <>
+Located element<Located>(int pe, uint64_t i) {
+  // Some have the same value.
+  return {static_cast<double>((static_cast<uint64_t>(pe) * 7 + i) % 5),
+          pe + 0.25 * static_cast<double>(i)};
+}
+
 template <class Op, class T>
 T reduced(int pes, uint64_t i) {
   T out = element<T>(0, i);
@@ -153,6 +168,13 @@ void try_reduces(uint64_t seed, int pes, uint64_t count, bool in_place) {
                       << seed;
 }
 
+TEST(SymmDeviceCollectives, the_first_of_the_greatest_is_found) {
+  const auto found = [](Located a, Located b) { return device::MaxLoc::combine(a, b).y; };
+  EXPECT_EQ(found({1, 7}, {2, 8}), 8);
+  EXPECT_EQ(found({2, 7}, {1, 8}), 7);
+  EXPECT_EQ(found({2, 7}, {2, 8}), 7);
+}
+
 TEST(SymmDeviceCollectives, reductions_give_the_same_to_all) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const bool in_place = seed % 2 == 0;
@@ -163,6 +185,8 @@ TEST(SymmDeviceCollectives, reductions_give_the_same_to_all) {
       try_reduces<Scope::block, device::Xor, uint16_t>(seed, pes, 83, in_place);
       try_reduces<Scope::warp, device::Prod, float>(seed, pes, 16, in_place);
       try_reduces<Scope::thread, device::Min, uint8_t>(seed, pes, 70, in_place);
+      for (const uint64_t count : {1, 3, 7, 30})
+        try_reduces<Scope::block, device::MaxLoc, Located>(seed, pes, count, in_place);
     }
   }
 }

@@ -126,14 +126,14 @@ PENSTOCK_DEVICE void get_nbi(T* dest, const T* source, size_t count, int pe) {
 template <Scope kScope, class T>
 PENSTOCK_DEVICE void iput(T* dest, const T* source, ptrdiff_t to, ptrdiff_t from, size_t count,
                           int pe) {
-  using Element = device::Element<T>;
+  using Element = device::Word<T>;
   device::iput<kScope>(state(), reinterpret_cast<Element*>(dest),
                        reinterpret_cast<const Element*>(source), {to, from}, count, pe);
 }
 template <Scope kScope, class T>
 PENSTOCK_DEVICE void iget(T* dest, const T* source, ptrdiff_t to, ptrdiff_t from, size_t count,
                           int pe) {
-  using Element = device::Element<T>;
+  using Element = device::Word<T>;
   device::iget<kScope>(state(), reinterpret_cast<Element*>(dest),
                        reinterpret_cast<const Element*>(source), {to, from}, count, pe);
 }
@@ -370,6 +370,12 @@ PENSTOCK_DEVICE int alltoall(nvshmem_team_t team, T* dest, const T* source, size
 template <Scope kScope, class Op, class T>
 PENSTOCK_DEVICE int reduce(nvshmem_team_t team, T* dest, const T* source, size_t count) {
   return is_team(team) ? done(device::reduce<kScope, Op>(state(), team, dest, source, count)) : -1;
+}
+// Not `double2`, which only CUDA's headers have.
+template <class T>
+PENSTOCK_DEVICE int double2_maxloc_reduce_block(nvshmem_team_t team, T* dest, const T* source,
+                                                size_t count) {
+  return reduce<Scope::block, device::MaxLoc>(team, dest, source, count);
 }
 template <Scope kScope, class Op, class T>
 PENSTOCK_DEVICE int reducescatter(nvshmem_team_t team, T* dest, const T* source, size_t count) {

@@ -304,6 +304,25 @@ __device__ void expect_reduced(Try<T>& t, int count, int first, Combine combine)
       expect_reduced(t, count, 0, [](int a, int b) { return COMBINE; });                     \
     }                                                                                        \
   }
+#define TRY_maxloc(NAME, T)                                                                       \
+  TRY(NAME, T) {                                                                                  \
+    Try<T> t(memory);                                                                             \
+    for (int count : {1, 9}) {                                                                    \
+      if (threadIdx.x == 0) {                                                                     \
+        for (int i = 0; i < count; ++i) {                                                         \
+          t.source[i] = {static_cast<double>((memory.me + i) % memory.pes), memory.me + i * 0.5}; \
+        }                                                                                         \
+      }                                                                                           \
+      meet_all();                                                                                 \
+      if (NAME(NVSHMEM_TEAM_WORLD, t.dest, t.source, count) != 0) wrong(memory);                  \
+      __syncthreads();                                                                            \
+      for (int i = 0; i < count; ++i) {                                                           \
+        const int winner = (2 * memory.pes - 1 - i % memory.pes) % memory.pes;                    \
+        if (t.dest[i].x != memory.pes - 1 || t.dest[i].y != winner + i * 0.5) wrong(memory);      \
+      }                                                                                           \
+      meet_all();                                                                                 \
+    }                                                                                             \
+  }
 #define TRY_reducescatter(NAME, T, WHO, COMBINE)                                       \
   TRY(NAME, T) {                                                                       \
     Try<T> t(memory);                                                                  \

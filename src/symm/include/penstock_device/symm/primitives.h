@@ -37,7 +37,7 @@ struct alignas(16) SymmUnit {
   uint32_t word[4];
 };
 
-// The unsigned word of a size, in which the bits of any type of that size are moved.
+// The unsigned word of a size, or the unit, in which the bits of any type of that size are moved.
 template <int kBytes>
 struct WordOf;
 template <>
@@ -56,20 +56,12 @@ template <>
 struct WordOf<8> {
   using type = uint64_t;
 };
-template <class T>
-using Word = typename WordOf<sizeof(T)>::type;
-
-// The same, and a unit for 16 bytes.
-template <int kBytes>
-struct ElementOf {
-  using type = typename WordOf<kBytes>::type;
-};
 template <>
-struct ElementOf<16> {
+struct WordOf<16> {
   using type = SymmUnit;
 };
 template <class T>
-using Element = typename ElementOf<sizeof(T)>::type;
+using Word = typename WordOf<sizeof(T)>::type;
 
 template <class To, class From>
 PENSTOCK_DEVICE To bits_as(const From& from) {

@@ -37,6 +37,13 @@ struct Max {
     return a < b ? b : a;
   }
 };
+// Of what has a value x and what belongs to it: the first one with the greatest value.
+struct MaxLoc {
+  template <class T>
+  static PENSTOCK_DEVICE T combine(T a, T b) {
+    return a.x < b.x ? b : a;
+  }
+};
 struct And {
   template <class T>
   static PENSTOCK_DEVICE T combine(T a, T b) {

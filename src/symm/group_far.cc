@@ -176,15 +176,18 @@ std::unique_ptr<Team> Group::make_team(uint32_t id, const PeSet& set, uint32_t i
   std::unique_ptr<TeamNodes> nodes;
   if (far_ != nullptr) {
     nodes = std::make_unique<TeamNodes>();
-    std::vector<bool> is_known(member_.place().size);
+    constexpr uint32_t kNone = UINT32_MAX;
+    std::vector<uint32_t> places(member_.place().size, kNone);  // by node of the job
     for (uint32_t i = 0; i < set.size; ++i) {
       const uint32_t pe = set.pe(i);
       const uint32_t node = mapped_->nodes[pe];
       if (is_near(pe)) ++nodes->here;
-      if (is_known[node]) continue;
-      is_known[node] = true;
-      if (is_near(pe)) nodes->own = static_cast<uint32_t>(nodes->firsts.size());
-      nodes->firsts.push_back(pe);
+      if (places[node] == kNone) {
+        places[node] = static_cast<uint32_t>(nodes->firsts.size());
+        nodes->firsts.push_back(pe);
+      }
+      nodes->node_of.push_back(places[node]);
+      if (is_near(pe)) nodes->own = places[node];
     }
     if (nodes->firsts.size() == 1) nodes = nullptr;
   }

@@ -47,6 +47,24 @@ namespace internal {
 // From here on a broadcast goes once to each node, which costs a sync more.
 inline constexpr uint64_t kOncePerNode = uint64_t{32} << 10;
 
+// And from so many PEs on any with several.
+inline constexpr uint32_t kManyPes = 8;
+
+// So many that one of them works for all: each would ask each.
+inline bool has_many(const Team& team) {
+  return team.nodes() != nullptr && team.size() >= kManyPes;
+}
+// Or one for its node.
+inline Team* many_by_nodes(Team& team) {
+  return has_many(team) && team.nodes()->firsts.size() * 2 <= team.size() ? &team : nullptr;
+}
+inline bool has_many(const ActiveSet& /*set*/) {
+  return false;
+}
+inline Team* many_by_nodes(const ActiveSet& /*set*/) {
+  return nullptr;
+}
+
 // Whom this PE takes a large broadcast from, once that one has it: the first of its node; null
 // where nobody has more than one PE to take it for.
 inline const TeamNodes* nodes_of(const Team& team) {
@@ -54,6 +72,33 @@ inline const TeamNodes* nodes_of(const Team& team) {
 }
 inline const TeamNodes* nodes_of(const ActiveSet& /*set*/) {
   return nullptr;
+}
+
+// The first PE of each node takes what its node brings into its dest, and from there the first ones
+// of other nodes, each run of PEs at once; then all of the node have it from its first one's dest.
+inline Status fcollect_by_nodes(Group& group, Team& team, void* dest, const void* source,
+                                uint64_t bytes) {
+  const TeamNodes& nodes = *team.nodes();
+  const uint32_t first = nodes.firsts[nodes.own];
+  const bool is_first = first == group.me();
+  const auto part = [&](uint32_t index) { return static_cast<std::byte*>(dest) + index * bytes; };
+  TRY(group.sync(team));
+  for (uint32_t index = 0; is_first && index < team.size(); ++index) {
+    if (nodes.node_of[index] == nodes.own)
+      TRY(group.get(part(index), source, bytes, team.set().pe(index)));
+  }
+  TRY(group.sync(team));
+  Gets gets(group);
+  for (uint32_t begin = 0, end = 0; is_first && begin < team.size(); begin = end) {
+    const uint32_t node = nodes.node_of[begin];
+    while (end < team.size() && nodes.node_of[end] == node) ++end;
+    if (node == nodes.own) continue;
+    TRY(gets.add(part(begin), part(begin), (end - begin) * bytes, nodes.firsts[node]));
+  }
+  TRY(gets.finish());
+  TRY(group.sync(team));
+  if (!is_first) TRY(group.get(dest, dest, team.size() * bytes, first));
+  return group.sync(team);
 }
 
 }  // namespace internal
@@ -69,7 +114,8 @@ Status broadcast(Group& group, Who& who, void* dest, const void* source, uint64_
   const uint32_t root_pe = who.set().pe(root);
   const bool has_it = who.index() == root && dest == source;
   const TeamNodes* const nodes = internal::nodes_of(who);
-  if (nodes == nullptr || bytes < internal::kOncePerNode) {
+  if (nodes == nullptr ||
+      (bytes < internal::kOncePerNode && internal::many_by_nodes(who) == nullptr)) {
     if (!has_it) TRY(group.get(dest, source, bytes, root_pe));
     return sync(group, who);
   }
@@ -86,6 +132,8 @@ template <class Who>
 Status fcollect(Group& group, Who& who, void* dest, const void* source, uint64_t bytes) {
   if (Team* const team = internal::small_team(who, bytes))
     return internal::small_fcollect(group, *team, dest, source, bytes);
+  if (Team* const team = internal::many_by_nodes(who))
+    return internal::fcollect_by_nodes(group, *team, dest, source, bytes);
   TRY(sync(group, who));
   // Each begins with another one, so that not all read the same memory.
   Gets gets(group);
@@ -268,6 +316,15 @@ Status reduce(Group& group, Who& who, T* dest, const T* source, uint64_t count, 
   std::array<T, kAtOnce> results;
   internal::Sources<T> brought;
   TRY(sync(group, who));
+  if (count <= kAtOnce && internal::has_many(who)) {
+    // The first one for all: nobody has written dest, which may be the source, before it has read.
+    if (who.index() == 0) {
+      TRY(brought.bring(group, who, source, count));
+      TRY(internal::reduce_part(group, who, results.data(), source, count, op, brought, count, 0));
+      std::copy_n(results.data(), count, dest);
+    }
+    return broadcast(group, who, dest, dest, count * sizeof(T), 0);
+  }
   if (count <= kAtOnce) {
     // Each PE for itself. All have read when dest, which may be the source, is written.
     TRY(brought.bring(group, who, source, count));

@@ -11,9 +11,10 @@ namespace penstock::symm {
 
 // How the PEs of a team stand on several nodes.
 struct TeamNodes {
-  std::vector<uint32_t> firsts;  // of each node the PE that comes first in the team
-  uint32_t own = 0;              // this node's place there
-  uint32_t here = 0;             // PEs of the team on this node
+  std::vector<uint32_t> firsts;   // of each node the PE that comes first in the team
+  std::vector<uint32_t> node_of;  // by index in the team: a place there
+  uint32_t own = 0;               // this node's place there
+  uint32_t here = 0;              // PEs of the team on this node
 };
 
 // Made and owned by its group; its address stays while it lives. Calls that all of a team make

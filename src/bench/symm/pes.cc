@@ -45,12 +45,17 @@ std::string text_of(const std::array<char, 16>& uuid) {
 }
 
 Json json_of(const PeFacts& facts) {
-  return {{"host", facts.host},           {"node", facts.node},
-          {"gpus", facts.gpus},           {"gpu", facts.gpu},
-          {"gpu_name", facts.gpu_name},   {"gpu_uuid", facts.gpu_uuid},
-          {"gpu_bytes", facts.gpu_bytes}, {"sees", facts.sees},
-          {"reaches", facts.reaches},     {"no_gpu", facts.no_gpu},
-          {"rails", json_of(facts.rails)}};
+  return {{"host", facts.host},
+          {"node", facts.node},
+          {"gpus", facts.gpus},
+          {"gpu", facts.gpu},
+          {"gpu_name", facts.gpu_name},
+          {"gpu_uuid", facts.gpu_uuid},
+          {"gpu_bytes", facts.gpu_bytes},
+          {"sees", facts.sees},
+          {"reaches", facts.reaches},
+          {"no_gpu", facts.no_gpu},
+          {"rails", bench::json_of(facts.rails)}};
 }
 
 std::vector<std::string> texts_at(const Json& json, const char* key) {

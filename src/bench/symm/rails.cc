@@ -1,6 +1,7 @@
+#include "penstock/rails.h"
+
 #include "penstock/bench/symm_rails.h"
 #include "penstock/gpu.h"
-#include "penstock/rails.h"
 
 namespace penstock::bench {
 namespace {

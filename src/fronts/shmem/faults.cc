@@ -10,8 +10,8 @@
 namespace penstock::shmem {
 namespace {
 
-// By this PE before its end; a child that it forked would write the same again. Not what another thread holds,
-// which may wait for as long as it likes.
+// By this PE before its end; a child that it forked would write the same again. Not what another
+// thread holds, which may wait for as long as it likes.
 void write_what_was_printed() {
   if (::ftrylockfile(stdout) != 0) return;
   ::fflush_unlocked(stdout);

@@ -126,7 +126,7 @@ static void differently(const char* what, int me, int pes) {
   if (is(what, "finalized_early")) shmem_barrier_all();
 }
 
-/* The same of active sets, of three PEs: the third is in none, or in what PE 1 takes for the set. */
+/* The same of active sets, of three PEs: the third is in none, or in what PE 1 takes for it. */
 static void differently_in_sets(const char* what, int me) {
   static long first[SHMEM_BARRIER_SYNC_SIZE], second[SHMEM_BARRIER_SYNC_SIZE];
   static long never;

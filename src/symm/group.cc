@@ -84,8 +84,11 @@ std::optional<uint32_t> Group::first_ended() const {
 
 std::optional<uint32_t> Group::first_gone() const {
   if (const auto ended = first_ended()) return ended;
-  // Whom it reaches by loads and stores is missed only later.
-  if (far_ == nullptr && left_at_.load(std::memory_order_relaxed) == kNotLeft) return std::nullopt;
+  // Whom it reaches by loads and stores is missed only later: when waits end, or those of kernels.
+  const uint32_t* const followed = followed_.load(std::memory_order_acquire);
+  const bool is_told = followed != nullptr && __atomic_load_n(followed, __ATOMIC_ACQUIRE) != 0;
+  if (far_ == nullptr && !is_told && left_at_.load(std::memory_order_relaxed) == kNotLeft)
+    return std::nullopt;
   for (uint32_t pe = 0; pe < size_; ++pe) {
     if (member_.has_ended(ranks_[pe])) return pe;
   }
@@ -94,6 +97,13 @@ std::optional<uint32_t> Group::first_gone() const {
 
 void Group::follow_trouble(uint32_t* word) {
   member_.follow(word, ranks_, limits::kAfterLeave);
+  followed_.store(word, std::memory_order_release);
+}
+
+void Group::unfollow_trouble(uint32_t* word) {
+  uint32_t* expected = word;
+  followed_.compare_exchange_strong(expected, nullptr);
+  member_.unfollow(word);
 }
 
 Status Group::is_there() {

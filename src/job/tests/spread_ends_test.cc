@@ -37,6 +37,14 @@ pid_t number_in(const std::string& path) {
   return number > 1 ? number : -1;
 }
 
+void wait_until(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + seconds(60);
+  while (!condition()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
 class Host : public testing::TestWithParam<const char*> {};
 
 TEST_P(Host, that_is_lost_ends_the_job_and_is_named) {
@@ -172,11 +180,16 @@ TEST(SpreadOutput, without_a_reader_is_told_to_ranks) {
 
 TEST(SpreadOutput, that_nobody_reads_keeps_no_launcher_that_is_to_end) {
   const FakeShell shell;
+  const std::string told = shell.directory() + "/rank";
   LauncherProcess launcher(
-      on_hosts(bash_line("trap '' PIPE; head -c 200000 /dev/zero | tr '\\0' 'x'; echo err >&2"),
+      on_hosts(bash_line("trap '' PIPE; head -c 200000 /dev/zero | tr '\\0' 'x'; echo err >&2; "
+                         "echo $$ > " +
+                         told + ".new; mv " + told + ".new " + told),
                shell, {{"b", 1}}));
-  ::usleep(300'000);
-  // Its rank has ended; what it printed waits.
+  wait_until([&] { return std::filesystem::exists(told); });
+  const pid_t rank = number_in(told);
+  wait_until([&] { return ::kill(rank, 0) != 0; });
+  // What it printed waits.
   for (int turn = 0; turn < 3; ++turn) {
     launcher.kill(SIGTERM);
     ::usleep(100'000);

@@ -2,6 +2,7 @@
 // real processes, on simulated ones: two of them, whatever the number of PEs, or one for each.
 #include <algorithm>
 #include <csignal>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <ostream>
 #include <string>
@@ -36,6 +37,8 @@ class GpusTest : public testing::TestWithParam<GpuCase> {};
 
 TEST_P(GpusTest, do_what_is_promised) {
   const UniqueFd said(::memfd_create("said", MFD_CLOEXEC));
+  // Appended to: of two PEs that write to one place of it at once, one would be lost.
+  ASSERT_EQ(::fcntl(said.get(), F_SETFL, O_APPEND), 0);
   job::LaunchOptions options;
   options.size = GetParam().pes;
   if (!GetParam().nodes.empty()) options.environment = {{"PENSTOCK_JOB_NODES", GetParam().nodes}};

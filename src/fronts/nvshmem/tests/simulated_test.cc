@@ -2,6 +2,7 @@
 // well, what ends the job with a message, and what happens when a PE or a GPU is lost.
 #include <algorithm>
 #include <csignal>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <ostream>
 #include <string>
@@ -51,6 +52,8 @@ TEST_P(ProgramTest, ends_as_it_must) {
   const Story& story = GetParam();
   for (const uint32_t pes : story.pes) {
     const UniqueFd errors(::memfd_create("errors", MFD_CLOEXEC));
+    // Appended to: of two PEs that write to one place of it at once, one would be lost.
+    ASSERT_EQ(::fcntl(errors.get(), F_SETFL, O_APPEND), 0);
     job::LaunchOptions options;
     options.size = pes;
     options.command = {SIMULATED_PES, story.name};

@@ -221,7 +221,7 @@ class Group final : private Company {
   // As job::Member::follow(): a word that is not 0 once somebody of the group has ended, or left so
   // long ago that waits end.
   void follow_trouble(uint32_t* word);
-  void unfollow_trouble(uint32_t* word) { member_.unfollow(word); }
+  void unfollow_trouble(uint32_t* word);
 
   // Whether the group can still do anything: peer_gone, when one of its PEs has ended, or left some
   // time ago; cancelled, when the job was aborted.
@@ -313,6 +313,7 @@ class Group final : private Company {
   // When it was noticed that a PE had left, since the clock's beginning.
   static constexpr engine::Duration kNotLeft{-1};
   std::atomic<engine::Duration> left_at_{kNotLeft};
+  std::atomic<uint32_t*> followed_{nullptr};  // the word of follow_trouble(), the last one
   std::atomic<engine::Duration> cut_off_at_{kNotLeft};  // when a connection had broken
   std::vector<std::unique_ptr<Team>> teams_;            // by their number; null: none
   Team* active_set_team_ = nullptr;                     // of them; null: there is none

@@ -46,8 +46,8 @@ struct FoundCard {
 };
 
 struct Group::Mapped {
-  bool is_crowded = false;
-  bool has_one_caller = false;  // all PEs say the same: they meet in another way then
+  bool is_crowded = false;      // all PEs say the same: they meet in another way then
+  bool has_one_caller = false;  // of all PEs: GroupOptions
   std::vector<uint32_t> slots;  // by PE, where some are on other nodes; of these kNoSlot
   std::vector<uint32_t> nodes;  // by PE, there
   Window memory;

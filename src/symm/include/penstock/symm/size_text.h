@@ -9,8 +9,7 @@
 namespace penstock::symm {
 
 // A number, which may have a fraction or an exponent, and perhaps k, m, g or t after it, in either
-// case: bytes, by powers of two. The message of a failure names the text and what is
-// wrong with it.
+// case: bytes, by powers of two. The message of a failure names the text and what is wrong with it.
 Outcome<uint64_t> parse_size(std::string_view text);
 
 }  // namespace penstock::symm

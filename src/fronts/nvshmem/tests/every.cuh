@@ -193,7 +193,13 @@ template <class T>
 __device__ void send_two(Try<T>& t) {
   const T values[3] = {static_cast<T>(7), static_cast<T>(0), static_cast<T>(9)};
   T* const there = static_cast<T*>(nvshmem_ptr(t.dest, t.memory.right));
-  for (int i = 0; i < 3; i += 2) *reinterpret_cast<volatile T*>(there + i) = values[i];
+  for (int i = 0; i < 3; i += 2) {
+    if (there == nullptr) {  // on another node
+      nvshmem_putmem(t.dest + i, &values[i], sizeof(T), t.memory.right);
+    } else {
+      *reinterpret_cast<volatile T*>(there + i) = values[i];
+    }
+  }
 }
 
 #define TRY_wait(NAME, T, CALL)                                              \

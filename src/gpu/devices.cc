@@ -10,7 +10,7 @@ namespace {
 
 // Release in replace_devices() pairs with acquire in devices().
 std::atomic<engine::DeviceMemory*> replacement{nullptr};
-// The same for replace_symmetric_devices() and the three calls that it replaces.
+// The same for replace_symmetric_devices() and the four calls that it replaces.
 std::atomic<SymmetricDevices*> symmetric_replacement{nullptr};
 
 }  // namespace
@@ -39,6 +39,11 @@ Result<void, Failure> make_current(engine::DeviceId device) {
 Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(engine::DeviceId device) {
   SymmetricDevices* const devices = symmetric_replacement.load(std::memory_order_acquire);
   return devices != nullptr ? devices->open(device) : open_real_device(device);
+}
+
+Outcome<std::unique_ptr<SymmetricDevice>> open_device_apart(engine::DeviceId device) {
+  SymmetricDevices* const devices = symmetric_replacement.load(std::memory_order_acquire);
+  return devices != nullptr ? devices->open_apart(device) : open_real_device_apart(device);
 }
 
 void replace_symmetric_devices(SymmetricDevices* devices) {

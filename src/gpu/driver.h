@@ -25,6 +25,9 @@ namespace penstock::gpu {
   CALL(cuDevicePrimaryCtxRetain)          \
   CALL(cuDevicePrimaryCtxRelease)         \
   CALL(cuDevicePrimaryCtxGetState)        \
+  CALL(cuCtxCreate)                       \
+  CALL(cuCtxDestroy)                      \
+  CALL(cuCtxSetLimit)                     \
   CALL(cuCtxPushCurrent)                  \
   CALL(cuCtxPopCurrent)                   \
   CALL(cuCtxGetCurrent)                   \

@@ -10,9 +10,10 @@ namespace penstock::gpu {
 
 // As devices(), in a build with CUDA and in one without.
 Outcome<engine::DeviceMemory*> real_devices();
-// As current_device(), make_current() and open_symmetric_device().
+// As current_device(), make_current(), open_symmetric_device() and open_device_apart().
 Outcome<engine::DeviceId> real_current_device();
 Result<void, Failure> make_real_current(engine::DeviceId device);
 Outcome<std::unique_ptr<SymmetricDevice>> open_real_device(engine::DeviceId device);
+Outcome<std::unique_ptr<SymmetricDevice>> open_real_device_apart(engine::DeviceId device);
 
 }  // namespace penstock::gpu

@@ -1,9 +1,9 @@
-// Windows and launches on the CUDA driver.
-#include "cuda_memory.h"
+// Streams, copies and launches on the CUDA driver.
+#include "context_apart.h"
+#include "cuda_window.h"
 #include "real_devices.h"
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 #include <string>
 #include <sys/mman.h>
@@ -23,153 +23,9 @@ constexpr uint64_t kStepMax = 0x7fffffff;
 // Rows of one copy.
 constexpr uint64_t kRowsMax = uint64_t{1} << 30;
 
-CUdeviceptr device_address(const void* address) {
-  return reinterpret_cast<CUdeviceptr>(address);
-}
 CUstream cuda_stream(DeviceStream stream) {
   return static_cast<CUstream>(stream);
 }
-
-// One device of this process, and its context.
-struct Device {
-  CudaMemory& memory;
-  DeviceId id;
-  CUcontext context;
-  CUstream stream;  // of a SymmetricDevice, which outlives its windows
-
-  const Driver& driver() const { return memory.driver(); }
-};
-
-class CudaWindow final : public Window {
- public:
-  CudaWindow(const Device& device, CUdeviceptr begin, uint64_t bytes, uint64_t granule)
-      : device_(device), begin_(begin), bytes_(bytes), granule_(granule) {}
-  ~CudaWindow() override {
-    const ContextScope scope(device_.driver(), device_.context);
-    for (const auto& [offset, part] : parts_) {
-      device_.driver().cuMemUnmap(begin_ + offset, part.length);
-      device_.driver().cuMemRelease(part.handle);
-    }
-    device_.driver().cuMemAddressFree(begin_, bytes_);
-  }
-
-  std::byte* begin() const override { return reinterpret_cast<std::byte*>(begin_); }
-  uint64_t granule() const override { return granule_; }
-
-  Outcome<UniqueFd> allocate(uint64_t offset, uint64_t length) override {
-    const ContextScope scope(device_.driver(), device_.context);
-    const std::string what = fmt::format("GPU {}: allocate {} bytes", device_.id.value, length);
-    const CUmemAllocationProp properties = properties_of(device_.driver(), device_.id);
-    CUmemGenericAllocationHandle handle = 0;
-    CUresult result = device_.driver().cuMemCreate(&handle, length, &properties, 0);
-    if (result != CUDA_SUCCESS) return failure_of(device_.driver(), what, result);
-    TRY(place(offset, length, handle, what));
-    result = device_.driver().cuMemsetD8Async(begin_ + offset, 0, length, device_.stream);
-    if (result == CUDA_SUCCESS) result = device_.driver().cuStreamSynchronize(device_.stream);
-    int fd = -1;
-    if (result == CUDA_SUCCESS) {
-      result = device_.driver().cuMemExportToShareableHandle(
-          &fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    }
-    if (result != CUDA_SUCCESS) return failure_of(device_.driver(), what, result);
-    return UniqueFd(fd);
-  }
-
-  Outcome<void> map(uint64_t offset, uint64_t length, int descriptor) override {
-    const ContextScope scope(device_.driver(), device_.context);
-    const std::string what =
-        fmt::format("GPU {}: map {} bytes of another process", device_.id.value, length);
-    CUmemGenericAllocationHandle handle = 0;
-    // The driver takes the number in the place of an address.
-    void* const number = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor));
-    const CUresult result = device_.driver().cuMemImportFromShareableHandle(
-        &handle, number, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    if (result != CUDA_SUCCESS) return failure_of(device_.driver(), what, result);
-    return place(offset, length, handle, what);
-  }
-
-  Outcome<UniqueFd> adopt(uint64_t offset, uint64_t length, const void* memory) override {
-    const ContextScope scope(device_.driver(), device_.context);
-    const std::string what = fmt::format("GPU {}: map {} bytes of the program's own at {}",
-                                         device_.id.value, length, memory);
-    TRY(begins_at(memory, length, what));
-    CUmemGenericAllocationHandle handle = 0;
-    CUresult result =
-        device_.driver().cuMemRetainAllocationHandle(&handle, const_cast<void*>(memory));
-    if (result != CUDA_SUCCESS) {
-      Failure why = failure_of(device_.driver(), what, result);
-      why.message += " (only memory of cuMemCreate() can be)";
-      return why;
-    }
-    int fd = -1;
-    result = device_.driver().cuMemExportToShareableHandle(
-        &fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    if (result != CUDA_SUCCESS) {
-      device_.driver().cuMemRelease(handle);
-      Failure why = failure_of(device_.driver(), what, result);
-      why.message += " (it has to be made with requestedHandleTypes of descriptors)";
-      return why;
-    }
-    UniqueFd exported(fd);
-    TRY(place(offset, length, handle, what));
-    return exported;
-  }
-
-  void unmap(uint64_t offset) override {
-    const auto part = parts_.find(offset);
-    ASSERT(part != parts_.end());
-    const ContextScope scope(device_.driver(), device_.context);
-    device_.driver().cuMemUnmap(begin_ + offset, part->second.length);
-    device_.driver().cuMemRelease(part->second.handle);
-    parts_.erase(part);
-  }
-
- private:
-  // Of one allocation, from its first byte on: mapped elsewhere it begins there.
-  Outcome<void> begins_at(const void* memory, uint64_t length, const std::string& what) {
-    CUdeviceptr begin = 0;
-    size_t bytes = 0;
-    const CUresult result =
-        device_.driver().cuMemGetAddressRange(&begin, &bytes, device_address(memory));
-    if (result != CUDA_SUCCESS) return failure_of(device_.driver(), what, result);
-    if (begin == device_address(memory) && length <= bytes) return {};
-    return Failure{
-        Code::invalid_argument,
-        fmt::format("{}: the allocation there has {} bytes from {:#x} on", what, bytes, begin)};
-  }
-
-  struct Part {
-    uint64_t length;
-    CUmemGenericAllocationHandle handle;
-  };
-
-  // Takes the handle over, also when it fails.
-  Outcome<void> place(uint64_t offset, uint64_t length, CUmemGenericAllocationHandle handle,
-                      const std::string& what) {
-    ASSERT(range_within(offset, length, bytes_) && offset % granule_ == 0 &&
-           length % granule_ == 0);
-    CUresult result = device_.driver().cuMemMap(begin_ + offset, length, 0, handle, 0);
-    if (result == CUDA_SUCCESS) {
-      parts_[offset] = {length, handle};
-      const CUmemAccessDesc access = {location_of(device_.id.value),
-                                      CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-      result = device_.driver().cuMemSetAccess(begin_ + offset, length, &access, 1);
-      // Memory of another device, which has no way there.
-      if (result == CUDA_ERROR_INVALID_DEVICE) result = CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-    } else {
-      device_.driver().cuMemRelease(handle);
-    }
-    if (result == CUDA_SUCCESS) return {};
-    if (parts_.contains(offset)) unmap(offset);
-    return failure_of(device_.driver(), what, result);
-  }
-
-  const Device device_;
-  const CUdeviceptr begin_;
-  const uint64_t bytes_;
-  const uint64_t granule_;
-  std::map<uint64_t, Part> parts_;  // by offset
-};
 
 // The context alone: what is launched on a stream that is being captured belongs to its graph. A
 // program mostly has this context already, as its runtime chose it.
@@ -192,6 +48,11 @@ class ScopeOfLaunch {
   bool pushed_ = false;
 };
 
+CUresult copy_plainly(const Driver& driver, CUdeviceptr to, CUdeviceptr from, uint64_t bytes,
+                      CUstream stream) {
+  return driver.cuMemcpyAsync(to, from, bytes, stream);
+}
+
 CUresult launch_kernel(const Driver& driver, CUfunction kernel, const Launch& launch) {
   return driver.cuLaunchKernel(kernel, launch.blocks, 1, 1, launch.threads, 1, 1, 0,
                                cuda_stream(launch.stream), launch.arguments.data(), nullptr);
@@ -201,7 +62,7 @@ CUresult launch_kernel(const Driver& driver, CUfunction kernel, const Launch& la
 // driver 580): what a launch is made of was worked out when the graph was instantiated.
 class CudaPreparedLaunch final : public PreparedLaunch {
  public:
-  explicit CudaPreparedLaunch(const Device& device) : device_(device) {}
+  explicit CudaPreparedLaunch(const SymmetricContext& device) : device_(device) {}
   ~CudaPreparedLaunch() override {
     const ContextScope scope(device_.driver(), device_.context);
     if (ready_ != nullptr) device_.driver().cuGraphExecDestroy(ready_);
@@ -243,7 +104,7 @@ class CudaPreparedLaunch final : public PreparedLaunch {
   }
 
  private:
-  const Device device_;
+  const SymmetricContext device_;
   std::mutex mutex_;  // the driver launches a graph for one thread at a time
   CUgraph graph_ = nullptr;
   CUgraphExec ready_ = nullptr;
@@ -251,8 +112,10 @@ class CudaPreparedLaunch final : public PreparedLaunch {
 
 class CudaSymmetricDevice final : public SymmetricDevice {
  public:
-  explicit CudaSymmetricDevice(const Device& device)
-      : device_(device),
+  // `apart`: its context, if that is not the program's.
+  CudaSymmetricDevice(const SymmetricContext& device, std::shared_ptr<ContextApart> apart)
+      : apart_(std::move(apart)),
+        device_(device),
         reaches_all_(has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)),
         has_words_of_64_bits_(has(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)) {}
 
@@ -267,21 +130,7 @@ class CudaSymmetricDevice final : public SymmetricDevice {
   }
 
   Outcome<std::unique_ptr<Window>> reserve(uint64_t bytes) override {
-    const ContextScope scope(device_.driver(), device_.context);
-    const CUmemAllocationProp properties = properties_of(device_.driver(), device_.id);
-    size_t granule = 0;
-    CUdeviceptr begin = 0;
-    CUresult result = device_.driver().cuMemGetAllocationGranularity(
-        &granule, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
-    if (result == CUDA_SUCCESS)
-      result = device_.driver().cuMemAddressReserve(&begin, align_up(bytes, granule), 0, 0, 0);
-    if (result != CUDA_SUCCESS) {
-      return failure_of(
-          device_.driver(),
-          fmt::format("GPU {}: reserve {} bytes of addresses", device_.id.value, bytes), result);
-    }
-    return std::unique_ptr<Window>(
-        new CudaWindow(device_, begin, align_up(bytes, granule), granule));
+    return make_window(device_, bytes);
   }
 
   Outcome<void> load_kernels(const void* image, std::span<const char* const> names) override {
@@ -327,8 +176,9 @@ class CudaSymmetricDevice final : public SymmetricDevice {
 
   Status copy(void* to, const void* from, uint64_t bytes, DeviceStream stream) override {
     const ScopeOfLaunch scope(device_.driver(), device_.context);
-    return status_of(device_.driver().cuMemcpyAsync(device_address(to), device_address(from), bytes,
-                                                    cuda_stream(stream)));
+    const auto copy = apart_ != nullptr ? copy_beside_kernels : copy_plainly;
+    return status_of(copy(device_.driver(), device_address(to), device_address(from), bytes,
+                          cuda_stream(stream)));
   }
 
   Status copy_strided(const StridedCopy& copy, DeviceStream stream) override {
@@ -357,7 +207,13 @@ class CudaSymmetricDevice final : public SymmetricDevice {
         device_.driver().cuMemsetD8Async(device_address(to), 0, bytes, cuda_stream(stream)));
   }
 
-  Status tell(uint64_t* word, uint64_t value, DeviceStream stream) override {
+  Status store(uint32_t* word, uint32_t value, DeviceStream stream) override {
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    return status_of(device_.driver().cuStreamWriteValue32(
+        cuda_stream(stream), device_address(word), value, CU_STREAM_WRITE_VALUE_DEFAULT));
+  }
+
+  Status store(uint64_t* word, uint64_t value, DeviceStream stream) override {
     if (!has_words_of_64_bits_) return Code::not_supported;
     const ScopeOfLaunch scope(device_.driver(), device_.context);
     return status_of(device_.driver().cuStreamWriteValue64(
@@ -429,7 +285,8 @@ class CudaSymmetricDevice final : public SymmetricDevice {
     return result == CUDA_SUCCESS && value != 0;
   }
 
-  const Device device_;
+  const std::shared_ptr<ContextApart> apart_;  // given back behind all that is in it
+  const SymmetricContext device_;
   const bool reaches_all_;           // also what the driver was never told of
   const bool has_words_of_64_bits_;  // in cuStreamWriteValue64()
   std::vector<CUfunction> kernels_;  // not changed after load_kernels()
@@ -458,21 +315,39 @@ Result<void, Failure> make_real_current(DeviceId device) {
   return failure_of(memory->driver(), fmt::format("choose GPU {}", device.value), result);
 }
 
+namespace {
+
+Outcome<std::unique_ptr<SymmetricDevice>> open_in(CudaMemory& memory, DeviceId device,
+                                                  CUcontext context,
+                                                  std::shared_ptr<ContextApart> apart) {
+  const ContextScope scope(memory.driver(), context);
+  int least = 0;
+  int greatest = 0;
+  memory.driver().cuCtxGetStreamPriorityRange(&least, &greatest);
+  CUstream stream = nullptr;
+  const CUresult made =
+      memory.driver().cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest);
+  if (made != CUDA_SUCCESS) {
+    return failure_of(memory.driver(), fmt::format("GPU {}: make a stream", device.value), made);
+  }
+  return std::unique_ptr<SymmetricDevice>(
+      new CudaSymmetricDevice({memory, device, context, stream}, std::move(apart)));
+}
+
+}  // namespace
+
 Outcome<std::unique_ptr<SymmetricDevice>> open_real_device(DeviceId device) {
   TRY_ASSIGN(CudaMemory* const memory, cuda());
   TRY_ASSIGN(const Context context, memory->context(device));
-  const ContextScope scope(memory->driver(), context.context);
-  int least = 0;
-  int greatest = 0;
-  memory->driver().cuCtxGetStreamPriorityRange(&least, &greatest);
-  CUstream stream = nullptr;
-  const CUresult made =
-      memory->driver().cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest);
-  if (made != CUDA_SUCCESS) {
-    return failure_of(memory->driver(), fmt::format("GPU {}: make a stream", device.value), made);
-  }
-  return std::unique_ptr<SymmetricDevice>(
-      new CudaSymmetricDevice({*memory, device, context.context, stream}));
+  return open_in(*memory, device, context.context, nullptr);
+}
+
+Outcome<std::unique_ptr<SymmetricDevice>> open_real_device_apart(DeviceId device) {
+  TRY_ASSIGN(CudaMemory* const memory, cuda());
+  TRY(memory->context(device));  // the program's, and the device is there
+  TRY_ASSIGN(auto apart, ContextApart::get(*memory, device));
+  CUcontext const context = apart->context();
+  return open_in(*memory, device, context, std::move(apart));
 }
 
 Outcome<MutableBytes> variable_of(const LoadedCode& code, const char* name, DeviceId device) {

@@ -33,6 +33,10 @@ Outcome<std::unique_ptr<SymmetricDevice>> open_real_device(engine::DeviceId) {
   return left_out();
 }
 
+Outcome<std::unique_ptr<SymmetricDevice>> open_real_device_apart(engine::DeviceId) {
+  return left_out();
+}
+
 Outcome<MutableBytes> variable_of(const LoadedCode&, const char*, engine::DeviceId) {
   return left_out();
 }

@@ -119,10 +119,6 @@ uint64_t AskedQueue::before(uint64_t number) const {
   return load(changes_->before[number % device::kFarPosted]);
 }
 
-uint64_t AskedQueue::launches_ended() const {
-  return load(changes_->launches);
-}
-
 device::SymmFar AskedQueue::view() const {
   device::SymmFar out{};
   out.version = device::kFarVersion;

@@ -54,8 +54,6 @@ class AskedQueue {
   // How many have been made; a kernel's word, so never more than were posted.
   uint64_t served() const;
   uint64_t before(uint64_t number) const;
-  // How many launches of the kernel that makes them have ended.
-  uint64_t launches_ended() const;
 
   // For kernels: addresses as these see them. The caller adds what is in the GPU's memory.
   device::SymmFar view() const;

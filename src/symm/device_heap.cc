@@ -190,7 +190,7 @@ Outcome<DeviceHeap::Made> DeviceHeap::make_once(Group& group, gpu::SymmetricDevi
     made.heap.reset(new DeviceHeap(group, device, std::move(window), placed, known));
     ready = made.heap->begin();
   }
-  if (ready && has_ring) ready = made.heap->begin_far(options);
+  if (ready && has_ring) ready = made.heap->begin_far();
   // Nobody's kernels write before all have mapped.
   TRY_ASSIGN(const auto all_ready,
              agree_on_step(group, "device mapped", ready, {encode(told), {}}));
@@ -300,9 +300,9 @@ Outcome<void> DeviceHeap::begin() {
 }
 
 // The kernels' part of the ring, behind the teams; zeros, as a new heap is.
-Outcome<void> DeviceHeap::begin_far(const DeviceHeapOptions& options) {
+Outcome<void> DeviceHeap::begin_far() {
   TRY_ASSIGN(const MutableBytes host, device_.host_words(DeviceFar::host_bytes()));
-  TRY_ASSIGN(auto gpu, GpuProxyDevice::make(options.open_device, device_.id()));
+  TRY_ASSIGN(auto gpu, GpuProxyDevice::make(device_.id()));
   GpuProxyDevice& proxy_device = *gpu;
   ProxyOptions proxy;
   proxy.me = group_.me();
@@ -327,8 +327,7 @@ Outcome<void> DeviceHeap::begin_far(const DeviceHeapOptions& options) {
   if (told.ok()) told = device_.synchronize(device_.own_stream());
   if (!told.ok())
     return Failure{told, fmt::format("GPU {}: its ring cannot be written", device_.id().value)};
-  proxy_device.set_state(state_);
-  return {};
+  return proxy_device.start(state_, *view.changes);
 }
 
 Status DeviceHeap::tell(void* unit) const {

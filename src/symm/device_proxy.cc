@@ -113,10 +113,7 @@ Status DeviceProxy::finish_turn() {
   if (has_copied_ && failed_.ok()) failed_ = device_.finish();
   if (failed_.ok()) {
     for (const Later& later : later_) run(later);
-    if (queue_.posted() != queue_.served() && queue_.launches_ended() == launches_) {
-      failed_ = device_.make_changes();
-      ++launches_;
-    }
+    if (has_changes()) failed_ = device_.make_changes(queue_.served());
   }
   for (uint32_t pe = 0; pe < options_.pes; ++pe) {
     if (options_.far.test(pe) && !peers_[pe].is_gone && !mail_.flush(pe).ok()) lose(pe);

@@ -149,7 +149,6 @@ class DeviceProxy {
   bool has_copied_ = false;
   Status failed_;       // of the device
   uint32_t first_ = 0;  // the PE that is served first: each in its turn
-  uint64_t launches_ = 0;
   ProxyStats stats_;
 };
 

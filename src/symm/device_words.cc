@@ -155,7 +155,7 @@ Status DeviceWords::wait_for(const Place& place, engine::DeviceStream stream) {
 // says that the stream has done its work; behind one from the host that is not so.
 Status DeviceWords::finish(Place& place, engine::DeviceStream stream) {
   ++place.number;
-  const Status told = heap_.device().tell(&place.done, place.number, stream);
+  const Status told = heap_.device().store(&place.done, place.number, stream);
   if (told.code() == Code::not_supported) return heap_.device().synchronize(stream);
   TRY(told);
   return wait_for(place, stream);

@@ -1,42 +1,49 @@
 // A proxy's GPU, by the driver.
 #pragma once
 
+#include "penstock_device/symm/far_layout.h"
 #include "penstock_device/symm/state.h"
 #include "proxy_device.h"
 
-#include <functional>
 #include <memory>
 
 #include "penstock/gpu.h"
 
 namespace penstock::symm {
 
-using OpenDevice =
-    std::function<Outcome<std::unique_ptr<gpu::SymmetricDevice>>(engine::DeviceId device)>;
-
-// Two streams of its own: copies never stand behind a kernel, which may not start before the
-// program's kernels end that wait for just these copies.
+// Calls of the program may keep all others of its context waiting, until kernels end that wait for
+// this proxy: so what the proxy does has a context of its own (docs/decisions/0081). Copies have a
+// stream of their own, as kernels may have to wait for the program's.
 class GpuProxyDevice final : public ProxyDevice {
  public:
-  static Outcome<std::unique_ptr<GpuProxyDevice>> make(const OpenDevice& open,
-                                                       engine::DeviceId device);
-  // What the kernel that makes changes is given. Before the first turn.
-  void set_state(const device::SymmState& state) { state_ = state; }
+  static Outcome<std::unique_ptr<GpuProxyDevice>> make(engine::DeviceId device);
+  ~GpuProxyDevice() override;
+  // With what the kernel that makes changes is given, and where it finds them. Before the first
+  // turn.
+  Outcome<void> start(const device::SymmState& state, device::FarChanges& changes);
 
   Status copy_in(uint64_t to, Bytes from) override;
   Status copy_out(MutableBytes to, uint64_t from) override;
   Status finish() override;
   bool holds(uint64_t address, uint64_t bytes) override;
-  Status make_changes() override;
+  Status make_changes(uint64_t served) override;
 
  private:
-  GpuProxyDevice(std::unique_ptr<gpu::SymmetricDevice> copies,
-                 std::unique_ptr<gpu::SymmetricDevice> kernels)
-      : copies_(std::move(copies)), kernels_(std::move(kernels)) {}
+  class Launcher;
 
-  const std::unique_ptr<gpu::SymmetricDevice> copies_;
-  const std::unique_ptr<gpu::SymmetricDevice> kernels_;
+  GpuProxyDevice();
+  Outcome<void> open(engine::DeviceId device);
+
+  const engine::Clock& clock_;
+  std::unique_ptr<gpu::SymmetricDevice> copies_;
+  std::unique_ptr<gpu::SymmetricDevice> apart_;     // a context, and stream, for kernels
+  std::unique_ptr<gpu::SymmetricDevice> programs_;  // those in the program's context
+  std::unique_ptr<Launcher> launcher_;
   device::SymmState state_{};
+  device::FarChanges* changes_ = nullptr;
+  uint64_t launched_apart_ = 0;
+  uint64_t served_ = 0;
+  engine::Time since_ = engine::kNever;  // when `served_` was what it is first
 };
 
 }  // namespace penstock::symm

@@ -11,7 +11,6 @@ using namespace penstock::device;
 
 constexpr int kLanes = 32;
 constexpr unsigned kWholeWarp = 0xffffffff;
-constexpr uint32_t kStackBytes = 1024;
 
 }  // namespace
 
@@ -80,20 +79,11 @@ extern "C" __global__ void __launch_bounds__(512) penstock_symm_put_with_signal(
 }
 
 // One thread: what PEs that are not near have asked of words here.
-extern "C" __global__ void penstock_symm_far_changes(const __grid_constant__ SymmState state) {
+extern "C" __global__ void penstock_symm_far_changes(const __grid_constant__ SymmState state,
+                                                     uint64_t* launches) {
   serve_changes(state);
-  FarChanges& changes = *state.far->changes;
   // Of launches that follow one another.
-  store_system(&changes.launches, load_system(&changes.launches) + 1);
-}
-
-// One thread, launched once, while no kernel waits for another PE: the driver gives a context
-// memory for stacks when a kernel first needs it, and may wait for all kernels that run until it
-// does. One that waits for what such a kernel is to do would wait for ever. As much as the driver
-// says that a thread has by itself.
-extern "C" __global__ void penstock_symm_reserve_stacks(uint32_t at) {
-  [[maybe_unused]] volatile char stack[kStackBytes];
-  stack[at % kStackBytes] = 0;
+  store_system(launches, load_system(launches) + 1);
 }
 
 // One thread, where the PE is not near.

@@ -114,6 +114,10 @@ inline constexpr int kFarProxySleepPart = 16;
 inline constexpr std::chrono::microseconds kFarProxySleepMin{10};
 inline constexpr std::chrono::microseconds kFarProxySleepMax{1000};
 
+// How long changes of words wait for a kernel of the program's context before one of the proxy's
+// own makes them, with which the GPU changes over to that context and back.
+inline constexpr std::chrono::milliseconds kFarChangesApart{1};
+
 // Requests to one far PE that its proxy keeps until the lane has room: others go on meanwhile.
 inline constexpr uint32_t kFarPending = 1024;
 

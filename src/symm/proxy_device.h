@@ -16,8 +16,9 @@ class ProxyDevice {
   virtual Status finish() = 0;
   // Whether copies reach all of it, beside the heap.
   virtual bool holds(uint64_t address, uint64_t bytes) = 0;
-  // Has a kernel make the changes that are posted, when it can start. It counts when it ends.
-  virtual Status make_changes() = 0;
+  // Called as long as not all changes that are posted have been made, `served` of all that ever
+  // were: has a kernel make them, where none is on its way.
+  virtual Status make_changes(uint64_t served) = 0;
 };
 
 }  // namespace penstock::symm

@@ -43,7 +43,7 @@ class Device final : public ProxyDevice {
     return {};
   }
   Status finish() override { return {}; }
-  Status make_changes() override { return {}; }
+  Status make_changes(uint64_t) override { return {}; }
 
  private:
   bool may(uint64_t at, uint64_t bytes) {

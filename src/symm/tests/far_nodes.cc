@@ -115,7 +115,7 @@ class FarNodes::Device final : public ProxyDevice {
   bool holds(uint64_t address, uint64_t bytes) override {
     return of_.gpus_.is_for_engines(reinterpret_cast<const void*>(address), bytes);
   }
-  Status make_changes() override;
+  Status make_changes(uint64_t) override;
 
  private:
   FarNodes& of_;
@@ -154,7 +154,6 @@ struct FarNodes::Node {
     }
     changes.served = control->changes_served;
     is_launched = false;
-    ++changes.launches;
   }
   static uint64_t changed(const device::FarPosted& posted, uint64_t before) {
     switch (static_cast<device::FarChange>(posted.change)) {
@@ -177,7 +176,7 @@ struct FarNodes::Node {
   }
 };
 
-Status FarNodes::Device::make_changes() {
+Status FarNodes::Device::make_changes(uint64_t) {
   node_.is_launched = true;
   return {};
 }

@@ -22,7 +22,6 @@ PENSTOCK_HOST_KERNEL(penstock_symm_copy_strided);
 PENSTOCK_HOST_KERNEL(penstock_symm_change);
 PENSTOCK_HOST_KERNEL(penstock_symm_put_with_signal);
 PENSTOCK_HOST_KERNEL(penstock_symm_far_changes);
-PENSTOCK_HOST_KERNEL(penstock_symm_reserve_stacks);
 PENSTOCK_HOST_KERNEL(penstock_symm_put_far);
 PENSTOCK_HOST_KERNEL(penstock_symm_get_far);
 PENSTOCK_HOST_KERNEL(penstock_symm_row_far);

@@ -83,10 +83,11 @@ class SymmetricDevice {
   virtual Status copy(void* to, const void* from, uint64_t bytes, engine::DeviceStream stream) = 0;
   virtual Status copy_strided(const StridedCopy& copy, engine::DeviceStream stream) = 0;
   virtual Status fill_zeros(void* to, uint64_t bytes, engine::DeviceStream stream) = 0;
-  // A word of host_words() is given the value when the stream has done what it was given before:
-  // who looks at it learns of that sooner than synchronize() does. not_supported: this device
-  // cannot.
-  virtual Status tell(uint64_t* word, uint64_t value, engine::DeviceStream stream) = 0;
+  // An aligned word of the device or of host_words() is given the value, at once, when the stream
+  // has done what it was given before: who looks at it learns of that sooner than synchronize()
+  // does. not_supported: this device cannot.
+  virtual Status store(uint32_t* word, uint32_t value, engine::DeviceStream stream) = 0;
+  virtual Status store(uint64_t* word, uint64_t value, engine::DeviceStream stream) = 0;
   // Returns when the stream has done what it was given.
   virtual Status synchronize(engine::DeviceStream stream) = 0;
   // The same for all streams of this process on the device, the program's own among them.
@@ -113,14 +114,21 @@ Outcome<engine::DeviceId> current_device();
 // invalid_argument: this process sees no such device.
 Result<void, Failure> make_current(engine::DeviceId device);
 Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(engine::DeviceId device);
+// The same in a context apart: no call that the program makes holds up calls here, however long it
+// waits for its kernels (docs/decisions/0081). Memory of the device and pinned memory is the same,
+// streams are not. Copies go beside the program's kernels, but an odd last byte below 64 KiB, and
+// one or two alone; kernels take turns with the program's, of 2 ms. The first one of a process
+// takes some 150 ms, and some 500 MiB of the device's memory for as long as there is one.
+Outcome<std::unique_ptr<SymmetricDevice>> open_device_apart(engine::DeviceId device);
 
-// What stands behind these three in a test. Thread safe.
+// What stands behind these four in a test. Thread safe.
 class SymmetricDevices {
  public:
   virtual ~SymmetricDevices() = default;
   virtual Outcome<engine::DeviceId> current() = 0;
   virtual Result<void, Failure> make_current(engine::DeviceId device) = 0;
   virtual Outcome<std::unique_ptr<SymmetricDevice>> open(engine::DeviceId device) = 0;
+  virtual Outcome<std::unique_ptr<SymmetricDevice>> open_apart(engine::DeviceId device) = 0;
 };
 // For tests, as replace_devices(): it outlives what was opened of it; null: the real ones again.
 void replace_symmetric_devices(SymmetricDevices* devices);

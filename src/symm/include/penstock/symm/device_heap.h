@@ -24,9 +24,6 @@ struct DeviceHeapOptions {
   // what hosts have to carry. Simulated GPUs do that; on real ones it has failed so far (PLAN.md),
   // so whoever wants to try it says so. The same on all PEs.
   bool spans_nodes = false;
-  // Where they are: streams of the device for them.
-  std::function<Outcome<std::unique_ptr<gpu::SymmetricDevice>>(engine::DeviceId device)>
-      open_device = gpu::open_symmetric_device;
 };
 
 struct AdoptedFacts;  // adopted.cc
@@ -111,7 +108,7 @@ class DeviceHeap {
   DeviceHeap(Group& group, gpu::SymmetricDevice& device, std::unique_ptr<gpu::Window> window,
              const Window& memory, const DeviceAccess& access);
   Outcome<void> begin();
-  Outcome<void> begin_far(const DeviceHeapOptions& options);
+  Outcome<void> begin_far();
   Status tell_of_far(const Team& team);
   uint64_t place_for(uint64_t bytes) const;
   Outcome<void> adopt_at(uint64_t place, const void* memory, uint64_t bytes,

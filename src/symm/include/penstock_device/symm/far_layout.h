@@ -184,7 +184,9 @@ constexpr uint32_t kFarPosted = 128;
 struct FarChanges {
   uint64_t posted;                          // by the proxy
   alignas(64) uint64_t served;              // by kernels: those whose `before` is there
-  alignas(64) uint64_t launches;            // by the kernel launched for it: how often it has ended
+  // By the kernel launched for it, in the program's context and in the proxy's own: how often it has
+  // ended.
+  alignas(64) uint64_t launches[2];
   alignas(64) FarPosted entry[kFarPosted];  // by the proxy, at their count modulo kFarPosted
   uint64_t before[kFarPosted];              // by kernels
 };

@@ -35,10 +35,11 @@ struct SimulatedDeviceOptions {
 // Like real ones: memory stands at its place in a window and has zeros at first; kernels are found
 // by name, their arguments are copied when they are launched, a warp has 32 lanes; a kernel that
 // traps, or a device that is lost, breaks everything that is asked of the device later, with
-// peer_gone. Unlike them: the host may follow addresses of device memory; lanes of a launch never
-// run at the same time; stores are seen at once and in order (src/symm/tests/simulated_gpus.h is
-// for the contrary); streams are never captured; what memory the other processes of a device have
-// is not counted.
+// peer_gone; a copy into pageable memory on the default stream lets no other call of the program's
+// context through while it waits. Unlike them: the host may follow addresses of device memory;
+// lanes of a launch never run at the same time; stores are seen at once and in order
+// (src/symm/tests/simulated_gpus.h is for the contrary); streams are never captured; what memory
+// the other processes of a device have is not counted.
 class SimulatedDevices final : public gpu::SymmetricDevices {
  public:
   explicit SimulatedDevices(SimulatedDeviceOptions options);
@@ -48,6 +49,7 @@ class SimulatedDevices final : public gpu::SymmetricDevices {
   Outcome<engine::DeviceId> current() override;
   Result<void, Failure> make_current(engine::DeviceId device) override;
   Outcome<std::unique_ptr<gpu::SymmetricDevice>> open(engine::DeviceId device) override;
+  Outcome<std::unique_ptr<gpu::SymmetricDevice>> open_apart(engine::DeviceId device) override;
 
   // As cudaSetDevice(), for the calling thread.
   void set_current(engine::DeviceId device);
@@ -67,6 +69,8 @@ class SimulatedDevices final : public gpu::SymmetricDevices {
   class Gpu;  // for this library
 
  private:
+  Outcome<std::unique_ptr<gpu::SymmetricDevice>> open(engine::DeviceId device, bool is_apart);
+
   const SimulatedDeviceOptions options_;
   std::vector<std::unique_ptr<Gpu>> gpus_;
 };

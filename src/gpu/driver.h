@@ -73,6 +73,7 @@ namespace penstock::gpu {
   CALL(cuStreamWriteValue64)              \
   CALL(cuStreamWaitValue32)               \
   CALL(cuStreamIsCapturing)               \
+  CALL(cuStreamGetId)                     \
   CALL(cuThreadExchangeStreamCaptureMode) \
   CALL(cuEventCreate)                     \
   CALL(cuEventDestroy)                    \

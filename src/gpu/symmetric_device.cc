@@ -250,16 +250,48 @@ class CudaSymmetricDevice final : public SymmetricDevice {
     return result == CUDA_SUCCESS && at == device_address(address);
   }
 
-  Result<void*> take(uint64_t bytes, DeviceStream stream) override {
+  bool stays(const void* address) const override {
     const ScopeOfLaunch scope(device_.driver(), device_.context);
     CUdeviceptr at = 0;
-    TRY(status_of(device_.driver().cuMemAllocAsync(&at, bytes, cuda_stream(stream))));
+    CUmemoryPool pool = nullptr;
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                   CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
+    void* values[] = {&at, &pool};
+    const CUresult result =
+        device_.driver().cuPointerGetAttributes(2, which, values, device_address(address));
+    return result == CUDA_SUCCESS && at == device_address(address) && pool == nullptr;
+  }
+
+  uint64_t number_of(DeviceStream stream) const override {
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    unsigned long long number = 0;
+    const CUresult result = device_.driver().cuStreamGetId(cuda_stream(stream), &number);
+    return result == CUDA_SUCCESS ? number : 0;
+  }
+
+  bool is_programs(const void* address) const override {
+    const ScopeOfLaunch scope(device_.driver(), device_.context);
+    CUcontext context = nullptr;
+    CUmemorytype type{};
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+    void* values[] = {&context, &type};
+    const CUresult result =
+        device_.driver().cuPointerGetAttributes(2, which, values, device_address(address));
+    return result == CUDA_SUCCESS && context != nullptr && type != CU_MEMORYTYPE_HOST;
+  }
+
+  // Of the pool of the device, which has none.
+  Result<void*> allocate(uint64_t bytes) override {
+    const ContextScope scope(device_.driver(), device_.context);
+    CUdeviceptr at = 0;
+    TRY(status_of(device_.driver().cuMemAllocAsync(&at, bytes, device_.stream)));
+    TRY(status_of(device_.driver().cuStreamSynchronize(device_.stream)));
     return reinterpret_cast<void*>(at);
   }
 
-  Status give_back(void* memory, DeviceStream stream) override {
-    const ScopeOfLaunch scope(device_.driver(), device_.context);
-    return status_of(device_.driver().cuMemFreeAsync(device_address(memory), cuda_stream(stream)));
+  void release(void* memory) override {
+    const ContextScope scope(device_.driver(), device_.context);
+    device_.driver().cuMemFreeAsync(device_address(memory), device_.stream);
   }
 
   Outcome<MutableBytes> host_words(uint64_t bytes) override {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 namespace penstock::symm {
 
@@ -17,6 +18,8 @@ namespace {
 
 // Elements of a row in one frame: each is a copy of its own.
 constexpr uint64_t kRowInFrame = 512;
+// Of kernels, at once.
+constexpr uint64_t kCopiesPosted = device::kFarPosted - device::kSymmNearMax;
 
 }  // namespace
 
@@ -95,22 +98,56 @@ void DeviceProxy::send_later(uint32_t pe, MailLane lane, const MailFrame& frame,
       {.what = Later::What::send, .pe = pe, .lane = lane, .frame = frame, .body = body});
 }
 
-// Each element by itself, to or from `at`.
-bool DeviceProxy::copy_row(MutableBytes staged, uint64_t at, uint32_t width_log2, uint64_t stride,
-                           bool in) {
-  const uint64_t width = uint64_t{1} << width_log2;
-  for (uint64_t i = 0; i < staged.size() >> width_log2 && failed_.ok(); ++i) {
-    const MutableBytes one = staged.subspan(i * width, width);
-    const uint64_t there = at + i * stride * width;
-    failed_ = in ? device_.copy_in(there, one) : device_.copy_out(one, there);
+bool DeviceProxy::copy(const Row& row, Way way) {
+  const bool is_own = row.at - options_.heap < reach();
+  return is_own || !device_.is_programs(row.at) ? copy_by_engines(row, way)
+                                                : copy_by_kernel(row, way);
+}
+
+// Each element by itself, where they do not stand together.
+bool DeviceProxy::copy_by_engines(const Row& row, Way way) {
+  const uint64_t width = row.stride == 1 ? row.staged.size() : uint64_t{1} << row.width_log2;
+  const uint64_t step = row.stride << row.width_log2;
+  for (uint64_t i = 0; i * width < row.staged.size() && failed_.ok(); ++i) {
+    const MutableBytes one = row.staged.subspan(i * width, width);
+    const uint64_t there = row.at + i * step;
+    failed_ = way == Way::in ? device_.copy_in(there, one) : device_.copy_out(one, there);
     ++stats_.copies;
   }
   has_copied_ = true;
   return failed_.ok();
 }
 
+// Posts have room for a change of each peer, too.
+bool DeviceProxy::copy_by_kernel(const Row& row, Way way) {
+  if (queue_.posted() - queue_.served() >= kCopiesPosted) {
+    failed_ = wait_for_kernels(queue_.posted());
+    if (!failed_.ok()) return false;
+  }
+  const auto change = way == Way::in ? FarChange::copy_in : FarChange::copy_out;
+  queue_.post({.address = row.at,
+               .value = reinterpret_cast<uintptr_t>(row.staged.data()),
+               .expected = row.stride << row.width_log2,
+               .change = static_cast<uint8_t>(change),
+               .width_log2 = static_cast<uint8_t>(row.width_log2),
+               .reserved = 0,
+               .bytes = static_cast<uint32_t>(row.staged.size())});
+  kernels_copy_ = queue_.posted();
+  ++stats_.copies;
+  return true;
+}
+
+Status DeviceProxy::wait_for_kernels(uint64_t copies) {
+  while (queue_.served() < copies) {
+    TRY(device_.make_changes(queue_.served()));
+    std::this_thread::yield();
+  }
+  return {};
+}
+
 Status DeviceProxy::finish_turn() {
   if (has_copied_ && failed_.ok()) failed_ = device_.finish();
+  if (failed_.ok()) failed_ = wait_for_kernels(kernels_copy_);
   if (failed_.ok()) {
     for (const Later& later : later_) run(later);
     if (has_changes()) failed_ = device_.make_changes(queue_.served());
@@ -143,6 +180,8 @@ void DeviceProxy::run(const Later& later) {
                                .value = frame.value,
                                .expected = frame.expected,
                                .change = frame.change,
+                               .width_log2 = 0,
+                               .reserved = 0,
                                .bytes = 1U << frame.width_log2});
     return;
   }
@@ -280,14 +319,7 @@ bool DeviceProxy::send_bytes(uint32_t pe, Pending& next) {
     if (!staged) return false;
     const uint64_t stride_here = is_row ? asked.stride_here : 1;
     const uint64_t from = asked.value + (next.sent * stride_here << width_log2);
-    if (is_row) {
-      if (!copy_row(*staged, from, width_log2, stride_here, false)) return false;
-    } else {
-      failed_ = device_.copy_out(*staged, from);
-      has_copied_ = true;
-      ++stats_.copies;
-      if (!failed_.ok()) return false;
-    }
+    if (!copy({*staged, from, width_log2, stride_here}, Way::out)) return false;
     const uint64_t stride_there = is_row ? asked.stride_there : 1;
     send_later(pe, MailLane::asked,
                {.kind = is_row ? MailKind::put_row : MailKind::put,

@@ -53,7 +53,7 @@ class DeviceProxy {
 
   // What far PEs reach, and kernels have on their side, behind the heap: lengths by offset.
   void set_adopted(const std::map<uint64_t, uint64_t>& adopted);
-  // Whether kernels are to change words that far PEs have asked for.
+  // Whether kernels are to change words that far PEs have asked for, or to copy.
   bool has_changes() const { return queue_.posted() != queue_.served(); }
 
   bool is_gone(uint32_t pe) const { return peers_[pe].is_gone; }
@@ -127,7 +127,18 @@ class DeviceProxy {
   std::optional<MutableBytes> stage(uint64_t bytes);
   bool has_room(uint32_t pe, MailLane lane, uint64_t body);
   void send_later(uint32_t pe, MailLane lane, const MailFrame& frame, MutableBytes body);
-  bool copy_row(MutableBytes staged, uint64_t at, uint32_t width_log2, uint64_t stride, bool in);
+  enum class Way : bool { in, out };
+  // Elements between the staged bytes and this GPU's memory, `stride` of them apart there.
+  struct Row {
+    MutableBytes staged;
+    uint64_t at;
+    uint32_t width_log2 = 0;
+    uint64_t stride = 1;
+  };
+  bool copy(const Row& row, Way way);
+  bool copy_by_engines(const Row& row, Way way);
+  bool copy_by_kernel(const Row& row, Way way);
+  Status wait_for_kernels(uint64_t copies);
   std::optional<uint64_t> await(const Awaited& what);
   Awaited* awaited(uint64_t tag);
   void forget(Awaited& what);
@@ -147,8 +158,9 @@ class DeviceProxy {
   std::vector<Later> later_;
   uint64_t staged_ = 0;
   bool has_copied_ = false;
-  Status failed_;       // of the device
-  uint32_t first_ = 0;  // the PE that is served first: each in its turn
+  uint64_t kernels_copy_ = 0;  // as many were posted when the last copy was
+  Status failed_;              // of the device
+  uint32_t first_ = 0;         // the PE that is served first: each in its turn
   ProxyStats stats_;
 };
 

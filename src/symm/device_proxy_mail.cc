@@ -77,14 +77,9 @@ bool DeviceProxy::land(uint32_t pe, const MailFrame& frame, Awaited& awaited) {
   const auto staged = stage(frame.bytes);
   if (!staged) return false;
   mail_.take(pe, MailLane::answered, *staged);
-  if (awaited.width_log2 == 0 && awaited.stride == 1) {
-    failed_ = device_.copy_in(awaited.here + awaited.landed, *staged);
-    has_copied_ = true;
-    ++stats_.copies;
-  } else {
-    copy_row(*staged, awaited.here + awaited.landed * awaited.stride, awaited.width_log2,
-             awaited.stride, true);
-  }
+  copy(
+      {*staged, awaited.here + awaited.landed * awaited.stride, awaited.width_log2, awaited.stride},
+      Way::in);
   awaited.landed += frame.bytes;
   awaited.left -= frame.bytes;
   if (awaited.left == 0) {
@@ -166,11 +161,7 @@ bool DeviceProxy::apply_put(uint32_t pe, const MailFrame& frame) {
   const auto staged = stage(frame.bytes);
   if (!staged) return false;
   mail_.take(pe, MailLane::asked, *staged);
-  if (is_row) return copy_row(*staged, options_.heap + frame.offset, width_log2, stride, true);
-  failed_ = device_.copy_in(options_.heap + frame.offset, *staged);
-  has_copied_ = true;
-  ++stats_.copies;
-  return failed_.ok();
+  return copy({*staged, options_.heap + frame.offset, width_log2, stride}, Way::in);
 }
 
 bool DeviceProxy::apply_get(uint32_t pe, const MailFrame& frame) {
@@ -189,14 +180,7 @@ bool DeviceProxy::apply_get(uint32_t pe, const MailFrame& frame) {
   const auto staged = stage(bytes);
   if (!staged) return false;
   mail_.take(pe, MailLane::asked, {});
-  if (is_row) {
-    copy_row(*staged, options_.heap + frame.offset, width_log2, stride, false);
-  } else {
-    failed_ = device_.copy_out(*staged, options_.heap + frame.offset);
-    has_copied_ = true;
-    ++stats_.copies;
-  }
-  if (!failed_.ok()) return false;
+  if (!copy({*staged, options_.heap + frame.offset, width_log2, stride}, Way::out)) return false;
   send_later(pe, MailLane::answered,
              {.kind = MailKind::got, .bytes = static_cast<uint32_t>(bytes), .tag = frame.tag},
              *staged);

@@ -3,6 +3,7 @@
 #include "image.h"
 #include "kernel_arguments.h"
 #include "kernels.h"
+#include "stages.h"
 
 #include <algorithm>
 #include <bit>
@@ -50,6 +51,10 @@ uint64_t reach_of(int64_t stride, const StridedElements& strides) {
       __builtin_mul_overflow(elements, uint64_t{strides.element_bytes}, &bytes);
   return is_too_far ? std::numeric_limits<uint64_t>::max() : bytes;
 }
+
+DeviceStreams::DeviceStreams(DeviceHeap& heap)
+    : heap_(heap), stages_(std::make_unique<Stages>(heap.device())) {}
+DeviceStreams::~DeviceStreams() = default;
 
 Outcome<std::unique_ptr<DeviceStreams>> DeviceStreams::make(DeviceHeap& heap) {
   TRY(heap.device().load_kernels(kernel_image(), kKernels));

@@ -1,8 +1,9 @@
 // What goes between streams and far PEs: kernels ask for it. Of pageable memory, which the proxy's
-// copy engines are not given, by way of the device's own.
+// copy engines are not given, and of pools, by way of the device's own.
 #include "kernel_arguments.h"
 #include "kernels.h"
 #include "limits.h"
+#include "stages.h"
 
 #include <algorithm>
 #include <bit>
@@ -26,36 +27,8 @@ std::byte* further(void* address, uint64_t bytes) {
 
 }  // namespace
 
-// Memory of the device, between two points of a stream: each piece is behind the one before.
-class DeviceStreams::Stage {
- public:
-  static Result<Stage> take(gpu::SymmetricDevice& device, uint64_t bytes, Stream stream) {
-    TRY_ASSIGN(void* const memory, device.take(bytes, stream));
-    return Stage(device, memory, stream);
-  }
-  Stage(Stage&& other) noexcept
-      : device_(other.device_),
-        memory_(std::exchange(other.memory_, nullptr)),
-        stream_(other.stream_) {}
-  ~Stage() {
-    if (memory_ != nullptr) (void)device_.give_back(memory_, stream_);
-  }
-  Stage& operator=(Stage&&) = delete;
-
-  void* memory() const { return memory_; }
-  Status close() { return device_.give_back(std::exchange(memory_, nullptr), stream_); }
-
- private:
-  Stage(gpu::SymmetricDevice& device, void* memory, Stream stream)
-      : device_(device), memory_(memory), stream_(stream) {}
-
-  gpu::SymmetricDevice& device_;
-  void* memory_;
-  Stream stream_;
-};
-
-bool DeviceStreams::is_pageable(const void* local) const {
-  return heap_.at(local, 1, heap_.me()) == nullptr && !heap_.device().knows(local);
+bool DeviceStreams::goes_by_stage(const void* local) const {
+  return heap_.at(local, 1, heap_.me()) == nullptr && !heap_.device().stays(local);
 }
 
 Status DeviceStreams::put_far(void* dest, const void* source, uint64_t bytes, uint32_t pe,
@@ -64,15 +37,15 @@ Status DeviceStreams::put_far(void* dest, const void* source, uint64_t bytes, ui
     return launch(heap_.device(), Kernel::put_far, {}, stream, heap_.state(), there, here, count,
                   static_cast<int>(pe));
   };
-  if (!is_pageable(source)) return ask(dest, source, bytes);
-  TRY_ASSIGN(Stage stage,
-             Stage::take(heap_.device(), std::min(bytes, limits::kFarStageBytes), stream));
+  if (!goes_by_stage(source)) return ask(dest, source, bytes);
+  TRY_ASSIGN(const auto stage,
+             Stages::Use::take(*stages_, std::min(bytes, limits::kFarStageBytes), stream));
   for (uint64_t begin = 0; begin < bytes; begin += limits::kFarStageBytes) {
     const uint64_t count = std::min(bytes - begin, limits::kFarStageBytes);
     TRY(heap_.device().copy(stage.memory(), further(source, begin), count, stream));
     TRY(ask(further(dest, begin), stage.memory(), count));
   }
-  return stage.close();
+  return {};
 }
 
 Status DeviceStreams::get_far(void* dest, const void* source, uint64_t bytes, uint32_t pe,
@@ -81,15 +54,15 @@ Status DeviceStreams::get_far(void* dest, const void* source, uint64_t bytes, ui
     return launch(heap_.device(), Kernel::get_far, {}, stream, heap_.state(), here, there, count,
                   static_cast<int>(pe));
   };
-  if (!is_pageable(dest)) return ask(dest, source, bytes);
-  TRY_ASSIGN(Stage stage,
-             Stage::take(heap_.device(), std::min(bytes, limits::kFarStageBytes), stream));
+  if (!goes_by_stage(dest)) return ask(dest, source, bytes);
+  TRY_ASSIGN(const auto stage,
+             Stages::Use::take(*stages_, std::min(bytes, limits::kFarStageBytes), stream));
   for (uint64_t begin = 0; begin < bytes; begin += limits::kFarStageBytes) {
     const uint64_t count = std::min(bytes - begin, limits::kFarStageBytes);
     TRY(ask(stage.memory(), further(source, begin), count));
     TRY(heap_.device().copy(further(dest, begin), stage.memory(), count, stream));
   }
-  return stage.close();
+  return {};
 }
 
 Status DeviceStreams::row_far(const FarSides& sides, const StridedElements& strides, uint32_t pe,
@@ -99,7 +72,7 @@ Status DeviceStreams::row_far(const FarSides& sides, const StridedElements& stri
       !heap_.is_far(sides.there, reach_of(sides.stride_there, strides), pe)) {
     return Code::invalid_argument;
   }
-  if (is_pageable(sides.here)) return staged_row_far(sides, strides, pe, stream);
+  if (goes_by_stage(sides.here)) return staged_row_far(sides, strides, pe, stream);
   return ask_for_row(sides, strides.count, strides.element_bytes, pe, stream);
 }
 
@@ -125,7 +98,7 @@ Status DeviceStreams::staged_row_far(const FarSides& sides, const StridedElement
   const uint64_t step_there = static_cast<uint64_t>(sides.stride_there) * size;
   const uint64_t at_once = std::min(strides.count, limits::kFarStageBytes / size);
   gpu::SymmetricDevice& device = heap_.device();
-  TRY_ASSIGN(Stage stage, Stage::take(device, at_once * size, stream));
+  TRY_ASSIGN(const auto stage, Stages::Use::take(*stages_, at_once * size, stream));
   for (uint64_t first = 0; first < strides.count; first += at_once) {
     const uint64_t count = std::min(at_once, strides.count - first);
     const void* const here = further(sides.here, first * step_here);
@@ -145,7 +118,7 @@ Status DeviceStreams::staged_row_far(const FarSides& sides, const StridedElement
     copy.from = stage.memory();
     TRY(device.copy_strided(copy, stream));
   }
-  return stage.close();
+  return {};
 }
 
 }  // namespace penstock::symm

@@ -13,6 +13,9 @@
 namespace penstock::symm {
 namespace {
 
+constexpr uint32_t kThreads = 256;
+constexpr uint64_t kUnit = 16;
+constexpr uint64_t kUnits = 256;
 constexpr std::array<const char*, 1> kFarKernels = {"penstock_symm_far_changes"};
 
 uint64_t ended(const uint64_t& launches) {
@@ -22,13 +25,14 @@ uint64_t ended(const uint64_t& launches) {
 // Counts in `launches` when the kernel ends.
 Status launch_changes(gpu::SymmetricDevice& device, device::SymmState state, uint64_t* launches) {
   std::array<void*, 2> arguments = {&state, &launches};
-  return device.launch({.kernel = 0, .arguments = arguments, .stream = device.own_stream()});
+  return device.launch(
+      {.kernel = 0, .threads = kThreads, .arguments = arguments, .stream = device.own_stream()});
 }
 
 }  // namespace
 
-// Launches the kernel in the program's context, where it takes no turns with the program's kernels.
-// A call of the program may hold up the launch: so a thread makes it.
+// Launches the kernel in one context. A call of the program may hold up the launch: so a thread
+// makes it.
 class GpuProxyDevice::Launcher {
  public:
   Launcher(gpu::SymmetricDevice& device, const device::SymmState& state, uint64_t* launches)
@@ -40,11 +44,19 @@ class GpuProxyDevice::Launcher {
     }
     changed_.notify_one();
     if (thread_.joinable()) thread_.join();
+    (void)device_.synchronize(device_.own_stream());  // the kernel, which uses the heap
   }
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
+  // The first launch is made here: it may take memory, and load code, for which the driver would
+  // wait for kernels later.
   Outcome<void> start() {
+    Status first = launch_changes(device_, state_, launches_);
+    if (first.ok()) first = device_.synchronize(device_.own_stream());
+    if (!first.ok())
+      return Failure{first, fmt::format("GPU {}: a kernel for far GPUs", device_.id().value)};
+    launched_ = ended(*launches_);
     TRY_ASSIGN(thread_, start_thread("the thread that launches for far GPUs", [this] { run(); }));
     return {};
   }
@@ -110,10 +122,13 @@ Outcome<void> GpuProxyDevice::open(engine::DeviceId device) {
 }
 
 Outcome<void> GpuProxyDevice::start(const device::SymmState& state, device::FarChanges& changes) {
-  state_ = state;
-  changes_ = &changes;
-  launcher_ = std::make_unique<Launcher>(*programs_, state, &changes.launches[0]);
-  return launcher_->start();
+  heap_ = reinterpret_cast<uintptr_t>(state.heap);
+  heap_bytes_ = state.heap_bytes;
+  TRY_ASSIGN(units_, programs_->host_words(kUnits * kUnit));
+  launchers_[0] = std::make_unique<Launcher>(*programs_, state, &changes.launches[0]);
+  launchers_[1] = std::make_unique<Launcher>(*apart_, state, &changes.launches[1]);
+  for (const auto& launcher : launchers_) TRY(launcher->start());
+  return {};
 }
 
 // Words by the stream itself, as copies may go in parts.
@@ -134,13 +149,30 @@ Status GpuProxyDevice::copy_in(uint64_t to, Bytes from) {
                        copies_->own_stream());
 }
 
+// The driver has words of up to 8 bytes fetched in a way that takes turns with kernels. Two words
+// side by side go by a copy engine, each at once; all of a heap may be read.
+Status GpuProxyDevice::copy_word_out(MutableBytes to, uint64_t from) {
+  if (words_.size() * kUnit == units_.size()) TRY(finish());
+  std::byte* const unit = units_.data() + words_.size() * kUnit;
+  const uint64_t begin = align_down(from, kUnit);
+  words_.push_back({to, unit + (from - begin)});
+  return copies_->copy(unit, reinterpret_cast<const void*>(begin), kUnit, copies_->own_stream());
+}
+
 Status GpuProxyDevice::copy_out(MutableBytes to, uint64_t from) {
+  if (to.size() <= sizeof(uint64_t) && from % kUnit + to.size() <= kUnit &&
+      from - heap_ < heap_bytes_) {
+    return copy_word_out(to, from);
+  }
   return copies_->copy(to.data(), reinterpret_cast<const void*>(from), to.size(),
                        copies_->own_stream());
 }
 
 Status GpuProxyDevice::finish() {
-  return copies_->synchronize(copies_->own_stream());
+  const Status done = copies_->synchronize(copies_->own_stream());
+  for (const Word& word : words_) std::memcpy(word.to.data(), word.from, word.to.size());
+  words_.clear();
+  return done;
 }
 
 // Both ends: an allocation between others that are gone is the program's own fault, which the
@@ -148,6 +180,10 @@ Status GpuProxyDevice::finish() {
 bool GpuProxyDevice::holds(uint64_t address, uint64_t bytes) {
   return copies_->reaches(reinterpret_cast<const void*>(address)) &&
          copies_->reaches(reinterpret_cast<const void*>(address + bytes - 1));
+}
+
+bool GpuProxyDevice::is_programs(uint64_t address) {
+  return copies_->is_programs(reinterpret_cast<const void*>(address));
 }
 
 // In the program's context; in the proxy's own where nothing has moved for long: then a call of the
@@ -158,11 +194,8 @@ Status GpuProxyDevice::make_changes(uint64_t served) {
     served_ = served;
     since_ = now;
   }
-  TRY(launcher_->launch());
-  if (now - since_ < limits::kFarChangesApart || ended(changes_->launches[1]) != launched_apart_)
-    return {};
-  ++launched_apart_;
-  return launch_changes(*apart_, state_, &changes_->launches[1]);
+  TRY(launchers_[0]->launch());
+  return now - since_ < limits::kFarChangesApart ? Status() : launchers_[1]->launch();
 }
 
 }  // namespace penstock::symm

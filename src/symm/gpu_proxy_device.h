@@ -5,7 +5,9 @@
 #include "penstock_device/symm/state.h"
 #include "proxy_device.h"
 
+#include <array>
 #include <memory>
+#include <vector>
 
 #include "penstock/gpu.h"
 
@@ -26,6 +28,7 @@ class GpuProxyDevice final : public ProxyDevice {
   Status copy_out(MutableBytes to, uint64_t from) override;
   Status finish() override;
   bool holds(uint64_t address, uint64_t bytes) override;
+  bool is_programs(uint64_t address) override;
   Status make_changes(uint64_t served) override;
 
  private:
@@ -34,14 +37,22 @@ class GpuProxyDevice final : public ProxyDevice {
   GpuProxyDevice();
   Outcome<void> open(engine::DeviceId device);
 
+  // What came with a unit of 16 bytes, once the copies are done.
+  struct Word {
+    MutableBytes to;
+    const std::byte* from;
+  };
+  Status copy_word_out(MutableBytes to, uint64_t from);
+
   const engine::Clock& clock_;
   std::unique_ptr<gpu::SymmetricDevice> copies_;
-  std::unique_ptr<gpu::SymmetricDevice> apart_;     // a context, and stream, for kernels
-  std::unique_ptr<gpu::SymmetricDevice> programs_;  // those in the program's context
-  std::unique_ptr<Launcher> launcher_;
-  device::SymmState state_{};
-  device::FarChanges* changes_ = nullptr;
-  uint64_t launched_apart_ = 0;
+  std::unique_ptr<gpu::SymmetricDevice> apart_;         // a context, and stream, for kernels
+  std::unique_ptr<gpu::SymmetricDevice> programs_;      // those in the program's context
+  std::array<std::unique_ptr<Launcher>, 2> launchers_;  // in the program's context, and apart
+  uint64_t heap_ = 0;
+  uint64_t heap_bytes_ = 0;
+  MutableBytes units_;       // of the host, in which words come
+  std::vector<Word> words_;  // that are under way
   uint64_t served_ = 0;
   engine::Time since_ = engine::kNever;  // when `served_` was what it is first
 };

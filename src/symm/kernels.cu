@@ -78,12 +78,12 @@ extern "C" __global__ void __launch_bounds__(512) penstock_symm_put_with_signal(
   put_with_signal(put);
 }
 
-// One thread: what PEs that are not near have asked of words here.
-extern "C" __global__ void penstock_symm_far_changes(const __grid_constant__ SymmState state,
-                                                     uint64_t* launches) {
-  serve_changes(state);
+// One block: what PEs that are not near have asked of words here, and copies of the proxy.
+extern "C" __global__ void __launch_bounds__(256)
+    penstock_symm_far_changes(const __grid_constant__ SymmState state, uint64_t* launches) {
+  serve_changes<Scope::block>(state);
   // Of launches that follow one another.
-  store_system(launches, load_system(launches) + 1);
+  if (threadIdx.x == 0) store_system(launches, load_system(launches) + 1);
 }
 
 // One thread, where the PE is not near.

@@ -122,8 +122,9 @@ inline constexpr std::chrono::milliseconds kFarChangesApart{1};
 inline constexpr uint32_t kFarPending = 1024;
 
 // Device memory through which a put or get of pageable memory goes, piece by piece: hundreds of
-// frames, so that the copies before and behind each piece count for little.
+// frames, so that the copies before and behind each piece count for little; and the least of it.
 inline constexpr uint64_t kFarStageBytes = uint64_t{16} << 20;
+inline constexpr uint64_t kFarStageLeast = uint64_t{64} << 10;
 
 // Requests of kernels that wait for an answer at once: as many as the largest ring has entries.
 inline constexpr uint32_t kFarAwaited = 32768;

@@ -16,8 +16,10 @@ class ProxyDevice {
   virtual Status finish() = 0;
   // Whether copies reach all of it, beside the heap.
   virtual bool holds(uint64_t address, uint64_t bytes) = 0;
-  // Called as long as not all changes that are posted have been made, `served` of all that ever
-  // were: has a kernel make them, where none is on its way.
+  // Whether calls of the program may hold up copies of this memory: kernels make them then.
+  virtual bool is_programs(uint64_t address) = 0;
+  // Called as long as not all changes and copies that are posted have been made, `served` of all
+  // that ever were: has a kernel make them, where none is on its way.
   virtual Status make_changes(uint64_t served) = 0;
 };
 

@@ -15,7 +15,7 @@ fi
 build=$(cd "$1" && pwd)
 every=${2:-}
 sanitizer=${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer
-export PENSTOCK_JOB_NODES=2 PENSTOCK_GPUS_OF_NODES=1 NVSHMEM_SYMMETRIC_SIZE=256M
+export PENSTOCK_JOB_NODES=2 NVSHMEM_SYMMETRIC_SIZE=256M
 failures=0
 
 # Where each thread of the processes below this one is in the kernel, and in which call.
@@ -60,16 +60,25 @@ step() {
 pes=$(find "$build" -name symm_pes -type f -perm -u+x -print -quit)
 # The machine's network and processes, without its GPUs.
 step "each step, simulated" 60 "$pes" 2 device_far_steps simulated
-# Where it goes on with code that is loaded at once, a call of the driver that waits for kernels held up the proxy.
-eager=(env CUDA_MODULE_LOADING=EAGER)
 step "each step" 60 "$pes" 2 device_far_steps || {
-  step "each step, code loaded at once" 60 "${eager[@]}" "$pes" 2 device_far_steps
   [ -x "$sanitizer" ] && step "each step, watched" 180 \
     "$sanitizer" --target-processes all "$pes" 2 device_far_steps
 }
-step "puts and barriers" 120 "$pes" 2 device_streams ||
-  step "puts and barriers, code loaded at once" 120 "${eager[@]}" "$pes" 2 device_streams
-step "a PE that ends" 60 bash -c "\"$pes\" 2 device_end; [ \$? -eq 7 ]"
+# scenario PES NAME CODE: it ends with the code.
+scenario() {
+  step "$2, $1 PEs" 120 bash -c "\"$pes\" $1 $2; [ \$? -eq $3 ]"
+}
+for pes_of in 2 4; do
+  for name in device_streams device_operations far_operations; do
+    scenario $pes_of $name 0
+  done
+done
+scenario 2 device_far_pageable 0
+scenario 3 far_elements 0
+scenario 4 far_teams 0
+scenario 2 device_end 7
+scenario 3 device_collective_end 7
+scenario 4 far_operations_killed 137
 if [ -n "$every" ]; then
   for part in memory words collectives reduces reducescatters; do
     step "every function: $part" 180 "$build/bin/nvshmrun" -n 2 "$every" "$part" || {

@@ -43,6 +43,7 @@ class Device final : public ProxyDevice {
     return {};
   }
   Status finish() override { return {}; }
+  bool is_programs(uint64_t) override { return false; }
   Status make_changes(uint64_t) override { return {}; }
 
  private:

@@ -140,6 +140,20 @@ void far_pageable(const Pe& pe) {
     for (uint64_t i = 0; i < count; ++i) CHECK(seen[i] == mark_of(pe.me(), i + count));
     CHECK(streams->barrier(pe.group.world(), stream).ok());
   }
+  // By two streams in turn, which do not wait for each other.
+  const auto second = open_device(pe);
+  constexpr uint64_t kPiece = 3000;
+  constexpr uint64_t kPieces = 40;
+  for (uint64_t i = 0; i < kPieces; ++i) {
+    for (uint64_t j = 0; j < kPiece; ++j) mine[j] = mark_of(pe.me(), i * kPiece + j);
+    const auto either = i % 2 == 0 ? stream : second->own_stream();
+    CHECK(streams->put(words + i * kPiece, mine.data(), kPiece * 8, pe.right(), either).ok());
+  }
+  CHECK(second->synchronize(second->own_stream()).ok());
+  CHECK(streams->barrier(pe.group.world(), stream).ok());
+  CHECK(streams->get(seen.data(), words, kPieces * kPiece * 8, pe.right(), stream).ok());
+  for (uint64_t i = 0; i < kPieces * kPiece; ++i) CHECK(seen[i] == mark_of(pe.me(), i));
+  CHECK(streams->barrier(pe.group.world(), stream).ok());
   constexpr uint64_t kRow = 1500;
   for (uint64_t i = 0; i < 2 * kRow; ++i) mine[i] = mark_of(pe.me(), i);
   CHECK(streams->iput(words, mine.data(), {3, 2, kRow, 8}, pe.right(), stream, By::kernels).ok());
@@ -169,6 +183,58 @@ void far_pageable(const Pe& pe) {
   const device::SymmReport report = streams->report();
   CHECK(report.why == device::kSymmNotReached && report.pe == right);
   CHECK(report.address == reinterpret_cast<uintptr_t>(source));
+  CHECK(pe.group.barrier(pe.group.world()).ok());
+}
+
+// Memory of the program's context, on the default stream, with copies behind it that shut out all
+// other calls of that context until the kernels have ended which ask for it.
+void far_programs(const Pe& pe) {
+  const OnDevice on = begin(pe);
+  const auto streams = make_streams(*on.heap);
+  constexpr uint64_t kWords = 100'003;
+  auto* const words = on.allocate<uint64_t>(kWords);
+  const auto made = pe.gpus->make_programs_memory(on.device->id(), kWords * 8 + 1);
+  auto* const own = reinterpret_cast<uint64_t*>(made.data());
+  const auto fill = [&](uint64_t mark) {
+    std::vector<uint64_t> values(kWords);
+    for (uint64_t i = 0; i < kWords; ++i) values[i] = mark_of(pe.me(), i * mark);
+    CHECK(on.device->copy(own, values.data(), kWords * 8, nullptr).ok());
+  };
+  const auto expect = [&](const uint64_t* at, uint64_t count, uint32_t from, uint64_t mark) {
+    std::vector<uint64_t> seen(count);
+    CHECK(on.device->copy(seen.data(), at, count * 8, nullptr).ok());  // nobody looked before
+    for (uint64_t i = 0; i < count; ++i) CHECK(seen[i] == mark_of(from, i * mark));
+  };
+  for (const uint64_t count : {uint64_t{1}, uint64_t{2}, uint64_t{1001}, kWords}) {
+    fill(count);
+    CHECK(streams->put(words, own, count * 8, pe.right(), nullptr).ok());
+    CHECK(streams->barrier(pe.group.world(), nullptr).ok());
+    expect(words, count, pe.left(), count);
+    CHECK(streams->get(own, words, count * 8, pe.right(), nullptr).ok());
+    expect(own, count, pe.me(), count);
+    CHECK(streams->barrier(pe.group.world(), nullptr).ok());
+  }
+  // Rows, more of them than are posted at once, of whole elements and of single bytes.
+  constexpr uint64_t kRow = 3000;
+  fill(1);
+  for (uint64_t i = 0; i < 4; ++i) {
+    CHECK(
+        streams->iput(words + 4 * kRow * i, own, {4, 2, kRow, 8}, pe.right(), nullptr, By::kernels)
+            .ok());
+  }
+  CHECK(streams->barrier(pe.group.world(), nullptr).ok());
+  CHECK(streams->get(own, words + 4 * kRow, 4 * kRow * 8, pe.me(), nullptr).ok());
+  const auto seen = words_at(*on.device, own, 4 * kRow);
+  for (uint64_t i = 0; i < kRow; ++i) CHECK(seen[4 * i] == mark_of(pe.left(), 2 * i));
+  CHECK(streams
+            ->iget(reinterpret_cast<char*>(own) + 1, words, {3, 8, kRow, 1}, pe.right(), nullptr,
+                   By::kernels)
+            .ok());
+  std::vector<char> bytes(3 * kRow + 1);
+  CHECK(on.device->copy(bytes.data(), own, bytes.size(), nullptr).ok());
+  for (uint64_t i = 0; i < kRow; i += 4)
+    CHECK(bytes[1 + 3 * i] == static_cast<char>(mark_of(pe.me(), i / 2)));
+  CHECK(streams->failure() == device::kSymmNothing);
   CHECK(pe.group.barrier(pe.group.world()).ok());
 }
 
@@ -236,11 +302,9 @@ void apart_adopted(const Pe& pe) {
 }  // namespace
 
 const Named kDeviceFarScenarios[] = {
-    {"device_far_adopted", far_adopted},
-    {"device_apart_adopted", apart_adopted},
-    {"device_far_steps", far_steps},
-    {"device_far_pageable", far_pageable},
-    {nullptr, nullptr},
+    {"device_far_adopted", far_adopted},   {"device_apart_adopted", apart_adopted},
+    {"device_far_steps", far_steps},       {"device_far_pageable", far_pageable},
+    {"device_far_programs", far_programs}, {nullptr, nullptr},
 };
 
 }  // namespace penstock::symm::test

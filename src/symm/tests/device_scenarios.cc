@@ -52,6 +52,10 @@ void streams_meet(const Pe& pe) {
   CHECK(on.device->copy(source, values.data(), kRounds * sizeof(uint64_t), nullptr).ok());
   std::vector<uint64_t> seen(kRounds);
   const Team& world = pe.group.world();
+  // What the first use of anything costs is not timed.
+  CHECK(streams.put(cells, source, sizeof(uint64_t), pe.right(), nullptr).ok());
+  CHECK(streams.barrier(world, nullptr).ok());
+  CHECK(on.device->synchronize(nullptr).ok());
   const auto begin_time = std::chrono::steady_clock::now();
   for (uint64_t i = 0; i < kRounds; ++i) {
     CHECK(streams.put(cells + i, source + i, sizeof(uint64_t), pe.right(), nullptr).ok());

@@ -109,9 +109,10 @@ class HostGpu final : public ProxyDevice {
   bool holds(uint64_t address, uint64_t) override {
     return ThreadLane::is_here(reinterpret_cast<const void*>(address));
   }
+  bool is_programs(uint64_t) override { return false; }
   Status make_changes(uint64_t) override {
     device::host_lane = &lane_;
-    device::serve_changes(state_);
+    device::serve_changes<device::Scope::thread>(state_);
     return {};
   }
 

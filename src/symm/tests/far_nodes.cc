@@ -115,6 +115,7 @@ class FarNodes::Device final : public ProxyDevice {
   bool holds(uint64_t address, uint64_t bytes) override {
     return of_.gpus_.is_for_engines(reinterpret_cast<const void*>(address), bytes);
   }
+  bool is_programs(uint64_t) override { return false; }
   Status make_changes(uint64_t) override;
 
  private:

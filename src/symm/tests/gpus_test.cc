@@ -88,6 +88,8 @@ std::vector<GpuCase> gpu_cases() {
   all.push_back({"device_far_steps", 2, 0, "2"});
   all.push_back({"device_far_steps", 4, 0, "2"});
   all.push_back({"device_far_pageable", 2, 0, "2"});
+  all.push_back({"device_far_programs", 2, 0, "2"});
+  all.push_back({"device_far_programs", 3, 0, "2"});
   all.push_back({"device_far_adopted", 4, 0, "2"});
   all.push_back({"device_apart_adopted", 3});
   all.push_back({"device_end", 2, 7, "2"});

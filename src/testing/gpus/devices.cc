@@ -56,6 +56,7 @@ class SimulatedDevice final : public gpu::SymmetricDevice {
   Status copy(void* to, const void* from, uint64_t bytes, DeviceStream stream) override {
     TRY(gpu_.state());
     if (from == nullptr || to == nullptr) return Code::invalid_argument;
+    if (is_apart_ && (is_programs(to) || is_programs(from))) gpu_.pass();
     if (reached().holds(from)) {
       add(stream, [to, from, bytes] { std::memcpy(to, from, bytes); });
     } else {
@@ -112,7 +113,11 @@ class SimulatedDevice final : public gpu::SymmetricDevice {
   bool reaches(const void* address) const override { return reached().holds(address); }
   bool knows(const void* address) const override { return reached().holds(address); }
 
-  Result<void*> take(uint64_t bytes, DeviceStream) override {
+  bool stays(const void* address) const override { return knows(address); }
+  bool is_programs(const void* address) const override { return gpu_.is_programs(address); }
+  uint64_t number_of(DeviceStream stream) const override { return queue(stream).number(); }
+
+  Result<void*> allocate(uint64_t bytes) override {
     TRY(gpu_.state());
     if (!gpu_.take(bytes)) return Code::no_memory;
     auto* const memory = static_cast<std::byte*>(
@@ -121,13 +126,10 @@ class SimulatedDevice final : public gpu::SymmetricDevice {
     reached().add(memory, bytes);
     return static_cast<void*>(memory);
   }
-  Status give_back(void* memory, DeviceStream stream) override {
-    TRY(gpu_.state());
-    add(stream, [this, begin = static_cast<std::byte*>(memory)] {
-      gpu_.give_back(reached().remove(begin));
-      std::free(begin);
-    });
-    return {};
+  void release(void* memory) override {
+    auto* const begin = static_cast<std::byte*>(memory);
+    gpu_.give_back(reached().remove(begin));
+    std::free(begin);
   }
 
   Status synchronize(DeviceStream stream) override {
@@ -273,6 +275,10 @@ DeviceStream SimulatedDevices::make_stream(DeviceId device) {
 
 Outcome<MutableBytes> SimulatedDevices::make_memory(DeviceId device, uint64_t bytes) {
   return gpus_[device.value]->make_memory(align_up(bytes, kSimulatedGranule));
+}
+
+MutableBytes SimulatedDevices::make_programs_memory(DeviceId device, uint64_t bytes) {
+  return gpus_[device.value]->make_programs_memory(bytes);
 }
 
 void SimulatedDevices::lose(DeviceId device) {

@@ -1,5 +1,6 @@
 #include "gpu.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -36,6 +37,21 @@ Outcome<MutableBytes> SimulatedDevices::Gpu::make_memory(uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   made_.push_back({made, std::move(file)});
   return made;
+}
+
+MutableBytes SimulatedDevices::Gpu::make_programs_memory(uint64_t bytes) {
+  const MutableBytes made = host_words(bytes);
+  const std::lock_guard lock(mutex_);
+  programs_.push_back(made);
+  return made;
+}
+
+bool SimulatedDevices::Gpu::is_programs(const void* address) const {
+  const auto* const at = static_cast<const std::byte*>(address);
+  const std::lock_guard lock(mutex_);
+  return std::any_of(programs_.begin(), programs_.end(), [&](MutableBytes one) {
+    return at >= one.data() && at < one.data() + one.size();
+  });
 }
 
 Outcome<UniqueFd> SimulatedDevices::Gpu::export_memory(const void* memory, uint64_t length,

@@ -126,6 +126,8 @@ class SimulatedDevices::Gpu {
   }
 
   Outcome<MutableBytes> make_memory(uint64_t bytes);
+  MutableBytes make_programs_memory(uint64_t bytes);
+  bool is_programs(const void* address) const;
   Outcome<UniqueFd> export_memory(const void* memory, uint64_t length, const std::string& what);
 
   MutableBytes host_words(uint64_t bytes);
@@ -145,6 +147,7 @@ class SimulatedDevices::Gpu {
     UniqueFd file;
   };
   std::vector<Made> made_;  // as long as the process: a program's own
+  std::vector<MutableBytes> programs_;
   std::vector<std::unique_ptr<DeviceQueue>> kept_;
   std::vector<DeviceQueue*> known_;
   DeviceQueue default_;  // the last: its thread may use the others

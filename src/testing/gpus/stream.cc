@@ -1,10 +1,16 @@
 #include "stream.h"
 
+#include <atomic>
 #include <utility>
 
 namespace penstock::test {
+namespace {
 
-DeviceQueue::DeviceQueue(bool at_once) : at_once_(at_once) {
+std::atomic<uint64_t> queues_ever{0};
+
+}  // namespace
+
+DeviceQueue::DeviceQueue(bool at_once) : at_once_(at_once), number_(++queues_ever) {
   if (!at_once) thread_ = std::thread([this] { loop(); });
 }
 

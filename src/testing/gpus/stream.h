@@ -18,6 +18,8 @@ class DeviceQueue {
   DeviceQueue(const DeviceQueue&) = delete;
   DeviceQueue& operator=(const DeviceQueue&) = delete;
 
+  // No other one of this process has it.
+  uint64_t number() const { return number_; }
   void add(std::function<void()> work);
   // Returns when all that was added before is done.
   void synchronize();
@@ -26,6 +28,7 @@ class DeviceQueue {
   void loop();
 
   const bool at_once_;
+  const uint64_t number_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> work_;

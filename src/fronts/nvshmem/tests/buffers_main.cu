@@ -77,7 +77,10 @@ void put_around(int* symmetric, const Piece& own, int number) {
   put_number<<<1, 1>>>(last, number + me, right, seen);
   must(cudaDeviceSynchronize(), "put");
   nvshmem_barrier_all();
-  expect(*seen == nvshmem_ptr(last, right) && *seen != nullptr, "nvshmem_ptr on both sides");
+  const bool is_near =
+      nvshmem_team_translate_pe(NVSHMEM_TEAM_WORLD, right, NVSHMEM_TEAM_SHARED) >= 0;
+  expect(*seen == nvshmem_ptr(last, right) && (*seen != nullptr) == is_near,
+         "nvshmem_ptr on both sides");
   expect(own.last() == number + left, "a kernel's put is in the program's memory");
   nvshmem_barrier_all();
   const int other = number + 1000 + me;
@@ -86,6 +89,59 @@ void put_around(int* symmetric, const Piece& own, int number) {
   expect(own.last() == number + 1000 + left, "the host's put is, too");
   nvshmem_barrier_all();
   cudaFree(seen);
+}
+
+// Memory of a pool, which the stream gives back behind what reads it, as the host has said by then.
+void put_from_pool(int* symmetric) {
+  constexpr size_t kBytes = size_t{1} << 20;
+  const int me = nvshmem_my_pe(), all = nvshmem_n_pes();
+  cudaStream_t stream = nullptr;
+  must(cudaStreamCreate(&stream), "stream");
+  for (int round = 0; round < 3; ++round) {
+    int* pooled = nullptr;
+    must(cudaMallocAsync(reinterpret_cast<void**>(&pooled), kBytes, stream), "cudaMallocAsync");
+    must(cudaMemsetAsync(pooled, me + 10 * round + 1, kBytes, stream), "cudaMemsetAsync");
+    nvshmemx_putmem_on_stream(symmetric, pooled, kBytes, (me + 1) % all, stream);
+    must(cudaFreeAsync(pooled, stream), "cudaFreeAsync");
+    nvshmemx_barrier_all_on_stream(stream);
+    int last = 0;
+    // As programs do: it waits for the barrier's kernel, which may wait for other nodes.
+    must(cudaMemcpy(&last, symmetric + kBytes / sizeof(int) - 1, sizeof last,
+                    cudaMemcpyDeviceToHost),
+         "cudaMemcpy");
+    expect(last == 0x01010101 * ((me + all - 1) % all + 10 * round + 1), "from a pool's memory");
+    nvshmem_barrier_all();
+  }
+  must(cudaStreamDestroy(stream), "stream");
+}
+
+__global__ void put_and_get(int* there, int* own, size_t count, int pe) {
+  nvshmem_int_put(there, own, count, pe);
+  nvshmem_quiet();
+  nvshmem_int_get(own, there, count, pe);
+}
+
+// Memory of cudaMalloc() on either side, and a copy right behind the kernel, which shuts out all
+// other calls of the context until that has ended.
+void put_from_malloc(int* symmetric) {
+  constexpr size_t kCount = 100001;
+  const int me = nvshmem_my_pe(), all = nvshmem_n_pes();
+  int* own = nullptr;
+  must(cudaMalloc(reinterpret_cast<void**>(&own), kCount * sizeof(int)), "cudaMalloc");
+  for (const size_t count : {size_t{1}, size_t{3}, size_t{1000}, kCount}) {
+    must(cudaMemset(own, me + 1, kCount * sizeof(int)), "cudaMemset");
+    nvshmem_barrier_all();
+    put_and_get<<<1, 1>>>(symmetric, own, count, (me + 1) % all);
+    int last = 0;
+    must(cudaMemcpy(&last, own + count - 1, sizeof last, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    expect(last == 0x01010101 * (me + 1), "got back what was put");
+    nvshmem_barrier_all();
+    must(cudaMemcpy(&last, symmetric + count - 1, sizeof last, cudaMemcpyDeviceToHost),
+         "cudaMemcpy");
+    expect(last == 0x01010101 * ((me + all - 1) % all + 1), "from cudaMalloc's memory");
+    nvshmem_barrier_all();
+  }
+  must(cudaFree(own), "cudaFree");
 }
 
 }  // namespace
@@ -146,6 +202,10 @@ int main() {
     nvshmemx_buffer_unregister_all();
   }
   nvshmem_free(heap);
+  auto* const words = static_cast<int*>(nvshmem_malloc(size_t{1} << 20));
+  put_from_pool(words);
+  put_from_malloc(words);
+  nvshmem_free(words);
   const int me = nvshmem_my_pe();
   nvshmem_finalize();
   printf("buffers %d: %d failed\n", me, failed);

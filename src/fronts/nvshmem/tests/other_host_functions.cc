@@ -82,7 +82,9 @@ void memory_calls() {
   char* const b = static_cast<char*>(nvshmem_align(4096, 100));
   EXPECT(a != nullptr && b != nullptr && reinterpret_cast<uintptr_t>(b) % 4096 == 0);
   EXPECT(nvshmem_ptr(a, me) == a);
-  EXPECT(nvshmem_ptr(a, right) != nullptr);
+  const bool is_near =
+      nvshmem_team_translate_pe(NVSHMEM_TEAM_WORLD, right, NVSHMEM_TEAM_SHARED) >= 0;
+  EXPECT((nvshmem_ptr(a, right) != nullptr) == is_near);
   EXPECT(nvshmem_ptr(a, pes) == nullptr);
   EXPECT(nvshmem_ptr(&me, me) == nullptr);
   EXPECT(nvshmemx_mc_ptr(NVSHMEM_TEAM_WORLD, a) == nullptr);

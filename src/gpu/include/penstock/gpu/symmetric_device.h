@@ -99,9 +99,18 @@ class SymmetricDevice {
   // Whether the driver has made it or was told of it. All other memory is pageable: what a copy is
   // to read there is taken when the call returns, and what it writes is there then.
   virtual bool knows(const void* address) const = 0;
-  // Memory of the device from when the stream comes to it until it comes to give_back(). no_memory.
-  virtual Result<void*> take(uint64_t bytes, engine::DeviceStream stream) = 0;
-  virtual Status give_back(void* memory, engine::DeviceStream stream) = 0;
+  // Whether the driver knows it until the host gives it back. Memory of a pool it forgets when the
+  // host tells a stream to give it back, which may come to that much later.
+  virtual bool stays(const void* address) const = 0;
+  // Whether it is memory of the program's context (cudaMalloc, managed memory), so that copies wait
+  // as long as a call of the program shuts others out of that, whatever context they are made in.
+  virtual bool is_programs(const void* address) const = 0;
+  // That no other stream of this process has, ever.
+  virtual uint64_t number_of(engine::DeviceStream stream) const = 0;
+  // Memory of the device, and of no context. no_memory.
+  virtual Result<void*> allocate(uint64_t bytes) = 0;
+  // Nothing uses it any more.
+  virtual void release(void* memory) = 0;
   // Host memory with zeros that the device reaches at the same address; stays as long as the
   // process.
   virtual Outcome<MutableBytes> host_words(uint64_t bytes) = 0;

@@ -37,6 +37,8 @@ struct WordsToWaitFor {
   const int* status;   // not 0: that word is left out; null: none is
 };
 
+class Stages;
+
 // Of one heap, which outlives it. Thread safe. Calls return once the stream has its work. What goes
 // wrong later (a PE has ended) is told by failure().
 class DeviceStreams {
@@ -45,6 +47,8 @@ class DeviceStreams {
 
   // Loads the kernels.
   static Outcome<std::unique_ptr<DeviceStreams>> make(DeviceHeap& heap);
+  // All streams have done what they were given.
+  ~DeviceStreams();
 
   // Makes barriers of this team cost half, for as long as the heap lives; another team may take
   // over its number. Its kernels need not know the team yet.
@@ -59,7 +63,8 @@ class DeviceStreams {
 
   // Between any memory of this process and a PE's heap, by a copy engine; pageable memory as CUDA's
   // own copies have it: a source is read at the call, a destination has the bytes when it returns.
-  // Where the PE is far, pageable memory goes through some of the device's (no_memory).
+  // Where the PE is far, pageable memory, and that of pools, goes through some of the device's
+  // (no_memory).
   Status put(void* dest, const void* source, uint64_t bytes, uint32_t pe, Stream stream);
   Status get(void* dest, const void* source, uint64_t bytes, uint32_t pe, Stream stream);
   // invalid_argument also for strides below 1.
@@ -88,7 +93,7 @@ class DeviceStreams {
   device::SymmReport report() const;
 
  private:
-  explicit DeviceStreams(DeviceHeap& heap) : heap_(heap) {}
+  explicit DeviceStreams(DeviceHeap& heap);
   // Of a row: the symmetric side and this PE's own, with their strides.
   struct FarSides {
     const void* there;
@@ -97,7 +102,6 @@ class DeviceStreams {
     int64_t stride_here;
     bool is_get = false;
   };
-  class Stage;
   Status put_far(void* dest, const void* source, uint64_t bytes, uint32_t pe, Stream stream);
   Status get_far(void* dest, const void* source, uint64_t bytes, uint32_t pe, Stream stream);
   Status row_far(const FarSides& sides, const StridedElements& strides, uint32_t pe, Stream stream);
@@ -105,7 +109,7 @@ class DeviceStreams {
                      Stream stream);
   Status staged_row_far(const FarSides& sides, const StridedElements& strides, uint32_t pe,
                         Stream stream);
-  bool is_pageable(const void* local) const;
+  bool goes_by_stage(const void* local) const;
   bool is_reached(const void* local) const;
   Status copy_strided(void* to, const void* from, const StridedElements& strides, Stream stream,
                       bool by_kernels);
@@ -114,6 +118,7 @@ class DeviceStreams {
   // By the team's number. Empty: none was prepared.
   std::array<std::unique_ptr<gpu::PreparedLaunch>, device::kSymmTeamsMax> barriers_;
   std::unique_ptr<DeviceCollectives> collectives_;
+  const std::unique_ptr<Stages> stages_;
 };
 
 }  // namespace penstock::symm

@@ -16,7 +16,7 @@
 namespace penstock::device {
 
 constexpr uint32_t kFarMagic = 0x52414653;  // "SFAR"
-constexpr uint32_t kFarVersion = 1;
+constexpr uint32_t kFarVersion = 2;
 constexpr uint32_t kFarEntriesMin = 128;  // a quiet takes one for each PE
 constexpr uint32_t kFarEntriesMax = 32768;
 constexpr uint32_t kFarPesMax = 128;
@@ -43,6 +43,10 @@ enum class FarChange : uint32_t {
   bit_and = 5,
   bit_or = 6,
   bit_xor = 7,
+  // Of what proxies post alone: a row of elements, between staging memory of the host and memory
+  // of the GPU that their copy engines are not to touch.
+  copy_in = 8,
+  copy_out = 9,
 };
 
 // A request, as it is before it is put into words. Two's power of bytes: of a word, or of each
@@ -170,22 +174,24 @@ struct FarHeader {
 };
 static_assert(sizeof(FarHeader) <= 4096 && offsetof(FarHeader, completed) == 128);
 
-// A change of a word in this PE's heap, for kernels to make.
+// A change of a word in this PE's heap, for kernels to make; or a copy.
 struct FarPosted {
   uint64_t address;
-  uint64_t value;
-  uint64_t expected;
-  uint32_t change;  // FarChange; never fetch nor set
-  uint32_t bytes;   // 4 or 8
+  uint64_t value;      // of a copy the host's address
+  uint64_t expected;   // of a copy from one element to the next, in bytes of the GPU's memory
+  uint8_t change;      // FarChange; never fetch nor set
+  uint8_t width_log2;  // of a copy: of its elements
+  uint16_t reserved;
+  uint32_t bytes;  // 4 or 8; all that a copy moves
 };
 constexpr uint32_t kFarPosted = 128;
 
 // Of the host. Counts of ever.
 struct FarChanges {
-  uint64_t posted;                          // by the proxy
-  alignas(64) uint64_t served;              // by kernels: those whose `before` is there
-  // By the kernel launched for it, in the program's context and in the proxy's own: how often it has
-  // ended.
+  uint64_t posted;              // by the proxy
+  alignas(64) uint64_t served;  // by kernels: those whose `before` is there
+  // By the kernel launched for it, in the program's context and in the proxy's own: how often it
+  // has ended.
   alignas(64) uint64_t launches[2];
   alignas(64) FarPosted entry[kFarPosted];  // by the proxy, at their count modulo kFarPosted
   uint64_t before[kFarPosted];              // by kernels

@@ -12,7 +12,7 @@
 
 namespace penstock::device {
 
-constexpr uint32_t kSymmVersion = 1;
+constexpr uint32_t kSymmVersion = 2;
 constexpr uint32_t kSymmTeamsMax = 128;
 // PEs that reach each other's GPU memory: each has a word in every other one's, so that a barrier
 // is one step.

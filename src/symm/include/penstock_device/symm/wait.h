@@ -49,7 +49,7 @@ PENSTOCK_DEVICE bool in_trouble(const SymmState& state) {
 
 // What a wait does now and then: false when somebody has ended.
 PENSTOCK_DEVICE_CALL bool may_wait_on(const SymmState& state) {
-  if (state.far != nullptr) serve_changes(state);
+  if (state.far != nullptr) serve_changes<Scope::thread>(state);
   return !in_trouble(state);
 }
 

@@ -59,6 +59,9 @@ class SimulatedDevices final : public gpu::SymmetricDevices {
   // As cuMemCreate() of memory that may be exported, mapped; for as long as the process lives.
   Outcome<MutableBytes> make_memory(engine::DeviceId device, uint64_t bytes);
 
+  // As cudaMalloc(); as long as this object.
+  MutableBytes make_programs_memory(engine::DeviceId device, uint64_t bytes);
+
   // By any thread, at any time. From now on nothing works on the device; kernels that run there
   // end.
   void lose(engine::DeviceId device);

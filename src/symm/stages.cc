@@ -1,0 +1,82 @@
+#include "stages.h"
+
+#include "limits.h"
+
+#include <bit>
+#include <utility>
+
+namespace penstock::symm {
+namespace {
+
+constexpr uint64_t kWordsAtOnce = 512;
+
+}  // namespace
+
+Stages::~Stages() {
+  for (const auto& stage : all_) device_.release(stage->memory);
+}
+
+Result<Stages::Use> Stages::Use::take(Stages& stages, uint64_t bytes, engine::DeviceStream stream) {
+  TRY_ASSIGN(Stage* const stage, stages.take(bytes, stages.device_.number_of(stream)));
+  return Use(stages, stage, stream);
+}
+
+Stages::Use::Use(Use&& other) noexcept
+    : stages_(other.stages_),
+      stage_(std::exchange(other.stage_, nullptr)),
+      stream_(other.stream_) {}
+
+Stages::Use::~Use() {
+  if (stage_ != nullptr) stages_.give_back(*stage_, stream_);
+}
+
+Result<Stages::Stage*> Stages::take(uint64_t bytes, uint64_t stream) {
+  const std::lock_guard lock(mutex_);
+  Stage* stage = find(bytes, stream);
+  if (stage == nullptr) {
+    auto made = std::make_unique<Stage>();
+    made->bytes = std::bit_ceil(std::max(bytes, limits::kFarStageLeast));
+    TRY_ASSIGN(made->done, take_word());
+    TRY_ASSIGN(made->memory, device_.allocate(made->bytes));
+    stage = made.get();
+    all_.push_back(std::move(made));
+  }
+  stage->is_taken = true;
+  return stage;
+}
+
+// The smallest that is large enough, and which this stream comes to behind the one before, or that
+// one is done with.
+Stages::Stage* Stages::find(uint64_t bytes, uint64_t stream) {
+  Stage* found = nullptr;
+  for (const auto& one : all_) {
+    if (one->is_taken || one->is_captured || one->bytes < bytes) continue;
+    if (found != nullptr && found->bytes <= one->bytes) continue;
+    if (one->stream == stream || __atomic_load_n(one->done, __ATOMIC_ACQUIRE) == one->number)
+      found = one.get();
+  }
+  return found;
+}
+
+Result<uint64_t*> Stages::take_word() {
+  if (words_.empty()) {
+    auto made = device_.host_words(kWordsAtOnce * sizeof(uint64_t));
+    if (!made) return made.error().status;
+    words_ = {reinterpret_cast<uint64_t*>(made->data()), kWordsAtOnce};
+  }
+  uint64_t* const word = &words_.front();
+  words_ = words_.subspan(1);
+  return word;
+}
+
+// Where the stream cannot say that it is done, only what the same stream is given takes it again.
+void Stages::give_back(Stage& stage, engine::DeviceStream stream) {
+  const std::lock_guard lock(mutex_);
+  stage.is_captured = device_.is_capturing(stream);
+  stage.stream = device_.number_of(stream);
+  ++stage.number;
+  if (!stage.is_captured) (void)device_.store(stage.done, stage.number, stream);
+  stage.is_taken = false;
+}
+
+}  // namespace penstock::symm

@@ -110,9 +110,9 @@ Outcome<void> check_access(const DeviceAccess& access, std::span<const AccessTol
   const size_t teller = std::min(first_with_reason(all), all.size() - 1);
   return Failure{
       Code::not_supported,
-      fmt::format("PE {}: {}; through the hosts' memory GPUs have not been seen to work yet: keep "
-                  "the PEs of a job on GPUs that reach one another ('nvidia-smi topo -p2p rw'), or "
-                  "try it with PENSTOCK_GPUS_OF_NODES=1 for all of them",
+      fmt::format("PE {}: {}; keep the PEs of a job on GPUs that reach one another ('nvidia-smi "
+                  "topo -p2p rw'), or let the hosts carry what goes between others, which "
+                  "PENSTOCK_GPUS_OF_NODES=0 forbids",
                   teller, all[teller].why)};
 }
 

@@ -212,8 +212,8 @@ Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::Symmetr
   }
   if (group.has_far() && !options.spans_nodes) {
     return Failure{Code::not_supported,
-                   "PEs on several nodes: their GPUs do not reach one another's memory yet; keep "
-                   "the PEs of a job with GPUs on one node"};
+                   "PEs on several nodes, whose GPUs do not reach one another's memory: "
+                   "PENSTOCK_GPUS_OF_NODES=0 forbids that hosts carry what goes between them"};
   }
   HeapFacts facts;
   facts.bytes = bytes_wanted(options, device.memory_bytes());

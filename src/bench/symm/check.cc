@@ -277,9 +277,9 @@ Outcome<void> Check::begin_gpus() {
   for (const uint32_t rank : of_node_) here.push_back(pes_[rank]);
   std::set<std::string> uuids;
   for (const PeFacts& pe : here) is_sharing_ = !uuids.insert(pe.gpu_uuid).second || is_sharing_;
-  report_.gpus = why_no_gpus(here, hosts_are_asked());
+  report_.gpus = why_no_gpus(here, may_hosts_carry());
   if (!report_.gpus.empty()) return {};
-  auto made = SymmGpus::make(member_, pes_[me()], kGpuBytes, hosts_are_asked());
+  auto made = SymmGpus::make(member_, pes_[me()], kGpuBytes, may_hosts_carry());
   if (made) {
     gpus_ = std::move(*made);
   } else if (made.error().status == Code::peer_gone || made.error().status == Code::closed) {
@@ -332,7 +332,8 @@ void Check::add_refused(const SymmPair& pair, std::vector<SymmWay>* ways) const 
   way.from = pair.from;
   way.to = pair.to;
   way.memory = "GPU";
-  way.note = fmt::format("{}; PENSTOCK_GPUS_OF_NODES=1 tries it {}", no_access(from, to), kByHosts);
+  way.note =
+      fmt::format("{}; PENSTOCK_GPUS_OF_NODES=0 forbids it {}", no_access(from, to), kByHosts);
   ways->push_back(std::move(way));
 }
 

@@ -46,9 +46,9 @@ GpuLink link_between(const PeFacts& from, const PeFacts& to) {
   return *link == gpu::PeerLink::nvlink ? GpuLink::nvlink : GpuLink::pcie;
 }
 
-bool hosts_are_asked() {
-  const char* const asked = std::getenv("PENSTOCK_GPUS_OF_NODES");
-  return asked != nullptr && *asked != 0 && std::strcmp(asked, "0") != 0;
+bool may_hosts_carry() {
+  const char* const text = std::getenv("PENSTOCK_GPUS_OF_NODES");
+  return text == nullptr || std::strcmp(text, "0") != 0;
 }
 
 std::string why_no_gpus(const std::vector<PeFacts>& of_node, bool hosts_carry) {
@@ -65,8 +65,8 @@ std::string why_no_gpus(const std::vector<PeFacts>& of_node, bool hosts_carry) {
       if (from.gpu_uuid != to.gpu_uuid && has(from.sees, to.gpu_uuid) &&
           !has(from.reaches, to.gpu_uuid)) {
         return fmt::format(
-            "GPU {} does not reach the memory of GPU {}, and hosts carry nothing between GPUs "
-            "unless PENSTOCK_GPUS_OF_NODES=1 asks for it; 'nvidia-smi topo -p2p rw' says more",
+            "GPU {} does not reach the memory of GPU {}, and PENSTOCK_GPUS_OF_NODES=0 forbids that "
+            "hosts carry what goes between them; 'nvidia-smi topo -p2p rw' says more",
             from.gpu, to.gpu);
       }
     }

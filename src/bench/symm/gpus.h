@@ -15,8 +15,8 @@ enum class GpuLink : uint8_t { same, nvlink, pcie, unknown, none };
 // As the first sees it. `none`: it says that it does not reach it.
 GpuLink link_between(const PeFacts& from, const PeFacts& to);
 
-// Whether hosts are to carry what GPUs do not reach (PENSTOCK_GPUS_OF_NODES).
-bool hosts_are_asked();
+// Whether hosts may carry what GPUs do not reach (PENSTOCK_GPUS_OF_NODES=0 forbids it).
+bool may_hosts_carry();
 
 // Why GPUs' memory cannot be measured among these PEs of one node; empty: it can be tried.
 // `hosts_carry`: also where some do not reach others.

@@ -94,7 +94,8 @@ Outcome<Environment> read_environment() {
       return Failure{bytes.error().status, "NVSHMEM_SYMMETRIC_SIZE: " + bytes.error().message};
     found.heap_bytes = *bytes;
   }
-  found.spans_nodes = is_on("PENSTOCK_GPUS_OF_NODES");
+  found.spans_nodes =
+      value_of("PENSTOCK_GPUS_OF_NODES") == nullptr || is_on("PENSTOCK_GPUS_OF_NODES");
   if (const char* const level = value_of("NVSHMEM_DEBUG")) {
     TRY_ASSIGN(found.told, level_of(level));
     found.wants_version = found.wants_version || ::strcasecmp(level, "NONE") != 0;

@@ -10,7 +10,7 @@ namespace penstock::nvshmem {
 
 struct Environment {
   uint64_t heap_bytes = uint64_t{1} << 30;  // NVSHMEM_SYMMETRIC_SIZE; as much as NVSHMEM has
-  bool spans_nodes = false;                 // PENSTOCK_GPUS_OF_NODES: tries what is not proven
+  bool spans_nodes = true;                  // PENSTOCK_GPUS_OF_NODES; 0: hosts carry nothing
   bool wants_version = false;               // NVSHMEM_VERSION, or NVSHMEM_DEBUG at any level
   bool wants_info = false;                  // NVSHMEM_INFO
   log::Level told = log::Level::warning;    // NVSHMEM_DEBUG: what is told, and what is worse

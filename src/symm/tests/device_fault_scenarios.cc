@@ -231,7 +231,8 @@ void one_is_not_reached(const Pe& pe) {
   CHECK(pe.gpus != nullptr && pe.size() > 1);
   const auto device = open_device(pe);
   if (pe.me() == 1) pe.gpus->set_faults({.unreachable = 1});
-  const auto none = DeviceHeap::make(pe.group, *device, {.bytes = kDeviceHeapBytes});
+  const auto none =
+      DeviceHeap::make(pe.group, *device, {.bytes = kDeviceHeapBytes, .spans_nodes = false});
   CHECK(!none && none.error().status.code() == Code::not_supported);
   CHECK(none.error().message.starts_with("PE 1: the memory of PE 0: GPU 1: "));
   pe.gpus->set_faults({});
@@ -243,7 +244,8 @@ void one_is_not_reached(const Pe& pe) {
 // Heaps over several nodes have to be asked for.
 void nodes_are_refused(const Pe& pe) {
   const auto device = open_device(pe);
-  const auto none = DeviceHeap::make(pe.group, *device, {.bytes = kDeviceHeapBytes});
+  const auto none =
+      DeviceHeap::make(pe.group, *device, {.bytes = kDeviceHeapBytes, .spans_nodes = false});
   CHECK(!none && none.error().status.code() == Code::not_supported);
 }
 

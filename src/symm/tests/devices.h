@@ -30,7 +30,7 @@ inline std::unique_ptr<gpu::SymmetricDevice> open_device(const Pe& pe) {
 
 inline std::unique_ptr<DeviceHeap> make_heap(Group& group, gpu::SymmetricDevice& device,
                                              uint64_t bytes = kDeviceHeapBytes) {
-  auto heap = DeviceHeap::make(group, device, {.bytes = bytes, .spans_nodes = true});
+  auto heap = DeviceHeap::make(group, device, {.bytes = bytes});
   if (!heap) {
     std::fprintf(stderr, "PE %u: %s\n", group.me(), heap.error().message.c_str());
     std::_Exit(1);

@@ -1,4 +1,4 @@
-// Programs whose PEs are on several nodes (PENSTOCK_JOB_NODES, PENSTOCK_GPUS_OF_NODES).
+// Programs whose PEs are on several nodes (PENSTOCK_JOB_NODES).
 #include "simulated_pes.h"
 
 #include <array>

@@ -339,7 +339,7 @@ void gpus_are_apart() {
   (void)allocate<int>(1);
 }
 
-// The same where the hosts are asked (PENSTOCK_GPUS_OF_NODES): the last PE's GPU and the others' do
+// Hosts carry what goes between them: the last PE's GPU and the others' do
 // not reach one another.
 void gpus_are_apart_and_hosts_carry() {
   const Pe pe = begin();

@@ -21,9 +21,8 @@ struct DeviceHeapOptions {
   uint64_t bytes = 0;  // of each PE; 0: a quarter of the device's memory. Taken at once, as the
                        // driver gives none as it is touched.
   // Whether PEs may be on several nodes, and on GPUs of one node that have no access to each other:
-  // what hosts have to carry. Simulated GPUs do that; on real ones it has failed so far (PLAN.md),
-  // so whoever wants to try it says so. The same on all PEs.
-  bool spans_nodes = false;
+  // what hosts have to carry. The same on all PEs.
+  bool spans_nodes = true;
 };
 
 struct AdoptedFacts;  // adopted.cc
@@ -36,7 +35,7 @@ class DeviceHeap {
   // Together with all of the group, each with a device of its choice; several may share one.
   // PEs of other nodes, and those of this one whose device and this one's do not reach each other's
   // memory, are reached by kernels, not by addresses (decisions 0077 and 0078). not_supported:
-  // there are some, which was not asked for.
+  // there are some, and `spans_nodes` forbids it.
   static Outcome<std::unique_ptr<DeviceHeap>> make(Group& group, gpu::SymmetricDevice& device,
                                                    const DeviceHeapOptions& options);
   ~DeviceHeap();

@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "penstock/symm/atomics.h"
+
 namespace penstock::nvshmem {
 namespace {
 
@@ -19,6 +21,10 @@ static_assert(limits::kTeamMeetingsMax <= uint32_t{1} << kTableBits);
 
 constexpr uint64_t id_of(uint32_t pe, uint32_t table, uint64_t use) {
   return use << (kTableBits + kPeBits) | uint64_t{table} << kPeBits | pe;
+}
+
+Failure unreached(uint32_t pe, Status why) {
+  return {why, fmt::format("PE {}, which has made the id, is not reached", pe)};
 }
 
 }  // namespace
@@ -62,49 +68,50 @@ std::optional<uint64_t> TeamMeetings::open() {
   return std::nullopt;
 }
 
-Outcome<MeetingTable*> TeamMeetings::find(uint64_t id) const {
+Outcome<TeamMeetings::Place> TeamMeetings::find(uint64_t id) const {
   const auto pe = static_cast<uint32_t>(id & ((uint64_t{1} << kPeBits) - 1));
   const auto which = static_cast<uint32_t>(id >> kPeBits & ((uint64_t{1} << kTableBits) - 1));
   const uint64_t use = id >> (kTableBits + kPeBits);
   const Failure none = {Code::invalid_argument,
                         "that is no unique id of a team, or one that was used before"};
   if (pe >= group_.size() || which >= limits::kTeamMeetingsMax || use == 0) return none;
-  auto* const table =
-      reinterpret_cast<MeetingTable*>(group_.at(&tables_[which], sizeof(MeetingTable), pe));
-  if (table == nullptr)
-    return Failure{Code::not_supported,
-                   fmt::format("the id was made by PE {} of another node", pe)};
-  // Pairs with the release in open().
-  if (__atomic_load_n(&table->use, __ATOMIC_ACQUIRE) != use) return none;
-  return table;
+  const auto there = symm::atomic_fetch<uint64_t>(group_, &tables_[which].use, pe);
+  if (!there) return unreached(pe, there.error());
+  if (*there != use) return none;
+  return Place{&tables_[which], pe};
 }
 
-Outcome<void> TeamMeetings::take_seat(MeetingTable& table, uint32_t size, uint32_t index) {
-  uint64_t said = 0;
-  if (!__atomic_compare_exchange_n(&table.size, &said, size, false, __ATOMIC_RELAXED,
-                                   __ATOMIC_RELAXED) &&
-      said != size) {
+Outcome<void> TeamMeetings::take_seat(const Place& place, uint32_t size, uint32_t index) {
+  const auto said =
+      symm::atomic_compare_swap<uint64_t>(group_, &place.table->size, 0, size, place.pe);
+  if (!said) return unreached(place.pe, said.error());
+  if (*said != 0 && *said != size) {
     return Failure{Code::invalid_argument,
-                   fmt::format("a team of {} PEs: another one of them says {}", size, said)};
+                   fmt::format("a team of {} PEs: another one of them says {}", size, *said)};
   }
-  MeetingSeat& seat = table.seats[index];
+  MeetingSeat& seat = place.table->seats[index];
   // The highest bit: somebody is about to sit down.
   constexpr uint64_t kTaken = uint64_t{1} << 63;
-  uint64_t nobody = 0;
-  if (!__atomic_compare_exchange_n(&seat.pe, &nobody, kTaken, false, __ATOMIC_RELAXED,
-                                   __ATOMIC_RELAXED)) {
+  const auto before = symm::atomic_compare_swap<uint64_t>(group_, &seat.pe, 0, kTaken, place.pe);
+  if (!before) return unreached(place.pe, before.error());
+  if (*before != 0)
     return Failure{Code::invalid_argument, fmt::format("another PE has the index {}", index)};
-  }
-  seat.free = group_.free_team_numbers();
-  __atomic_store_n(&seat.pe, uint64_t{group_.me()} + 1, __ATOMIC_RELEASE);
+  const auto free = group_.free_team_numbers();
+  Status sits = group_.put(&seat.free, free.data(), sizeof free, place.pe);
+  if (sits.ok()) sits = group_.quiet(place.pe);
+  if (sits.ok())
+    sits = symm::atomic_set<uint64_t>(group_, &seat.pe, uint64_t{group_.me()} + 1, place.pe);
+  if (!sits.ok()) return unreached(place.pe, sits);
   return {};
 }
 
 // All see the same, and find the same.
-Outcome<symm::Team*> TeamMeetings::make_team(const MeetingTable& table, uint32_t size) {
-  const auto pe_at = [&](uint32_t index) {
-    return static_cast<uint32_t>(table.seats[index].pe - 1);
-  };
+Outcome<symm::Team*> TeamMeetings::make_team(const Place& place, uint32_t size) {
+  std::vector<MeetingSeat> seats(size);
+  const Status read =
+      group_.get(seats.data(), place.table->seats.data(), size * sizeof(MeetingSeat), place.pe);
+  if (!read.ok()) return unreached(place.pe, read);
+  const auto pe_at = [&](uint32_t index) { return static_cast<uint32_t>(seats[index].pe - 1); };
   symm::PeSet set = {pe_at(0), size == 1 ? 1 : int64_t{pe_at(1)} - pe_at(0), size};
   std::array<uint64_t, symm::kTeamWords> free{};
   free.fill(UINT64_MAX);
@@ -113,13 +120,31 @@ Outcome<symm::Team*> TeamMeetings::make_team(const MeetingTable& table, uint32_t
       return Failure{Code::not_supported,
                      "the PEs of a team are a row with equal steps between them: these are not"};
     }
-    for (uint32_t word = 0; word < free.size(); ++word) free[word] &= table.seats[index].free[word];
+    for (uint32_t word = 0; word < free.size(); ++word) free[word] &= seats[index].free[word];
   }
   const auto word = std::find_if(free.begin(), free.end(), [](uint64_t bits) { return bits != 0; });
   if (word == free.end()) return Failure{Code::busy, "no team is free any more"};
   const auto number = static_cast<uint32_t>(word - free.begin()) * 64 +
                       static_cast<uint32_t>(std::countr_zero(*word));
   return &group_.make_team_of(set, number);
+}
+
+// Until `is_so`, which asks the PE that has the table; `how_far` it came, for people, where it ends
+// before.
+Outcome<void> TeamMeetings::wait_for(const Place& place, const std::function<Result<bool>()>& is_so,
+                                     engine::Time deadline,
+                                     const std::function<std::string()>& how_far) {
+  Status asked;
+  const Status come = group_.wait(
+      [&] {
+        const Result<bool> so = is_so();
+        if (!so) asked = so.error();
+        return !so || *so;
+      },
+      deadline);
+  if (!asked.ok()) return unreached(place.pe, asked);
+  if (!come.ok()) return Failure{come, how_far()};
+  return {};
 }
 
 Outcome<symm::Team*> TeamMeetings::meet(uint64_t id, uint32_t size, uint32_t index,
@@ -129,25 +154,31 @@ Outcome<symm::Team*> TeamMeetings::meet(uint64_t id, uint32_t size, uint32_t ind
                    fmt::format("index {} of {} PEs, of {} at most", index, size,
                                std::min(group_.size(), limits::kTeamMeetingPesMax))};
   }
-  TRY_ASSIGN(MeetingTable* const table, find(id));
-  TRY(take_seat(*table, size, index));
+  TRY_ASSIGN(const Place place, find(id));
+  TRY(take_seat(place, size, index));
   uint32_t seated = 0;
-  const auto all_sit = [&] {
-    // Pairs with the release of who sat down.
-    while (seated < size &&
-           __atomic_load_n(&table->seats[seated].pe, __ATOMIC_ACQUIRE) - 1 < group_.size())
-      ++seated;
-    return seated == size;
+  const auto all_sit = [&]() -> Result<bool> {
+    for (; seated < size; ++seated) {
+      TRY_ASSIGN(const uint64_t pe,
+                 symm::atomic_fetch<uint64_t>(group_, &place.table->seats[seated].pe, place.pe));
+      if (pe - 1 >= group_.size()) return false;
+    }
+    return true;
   };
-  if (const Status come = group_.wait(all_sit, deadline); !come.ok())
-    return Failure{come, fmt::format("{} of {} PEs have come", seated, size)};
-  Outcome<symm::Team*> team = make_team(*table, size);
+  TRY(wait_for(place, all_sit, deadline,
+               [&] { return fmt::format("{} of {} PEs have come", seated, size); }));
+  Outcome<symm::Team*> team = make_team(place, size);
   // Words of the team are used when all have cleared theirs.
-  __atomic_fetch_add(&table->made, 1, __ATOMIC_ACQ_REL);
-  const auto all_made = [&] { return __atomic_load_n(&table->made, __ATOMIC_ACQUIRE) == size; };
-  if (const Status made = group_.wait(all_made, deadline); !made.ok())
-    return Failure{made, "one of the team's PEs has ended"};
-  __atomic_fetch_add(&table->left, 1, __ATOMIC_RELEASE);
+  Status told = symm::atomic_add<uint64_t>(group_, &place.table->made, 1, place.pe);
+  if (!told.ok()) return unreached(place.pe, told);
+  const auto all_made = [&]() -> Result<bool> {
+    TRY_ASSIGN(const uint64_t made,
+               symm::atomic_fetch<uint64_t>(group_, &place.table->made, place.pe));
+    return made == size;
+  };
+  TRY(wait_for(place, all_made, deadline, [] { return "one of the team's PEs has ended"; }));
+  told = symm::atomic_add<uint64_t>(group_, &place.table->left, 1, place.pe);
+  if (!told.ok()) return unreached(place.pe, told);
   return team;
 }
 

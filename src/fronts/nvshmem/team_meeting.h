@@ -1,10 +1,12 @@
 // Where the PEs of a team find one another that is no part of another team: in the memory of the
-// PE that has made the team's unique id.
+// PE that has made the team's unique id, on whatever node.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "penstock/symm.h"
 
@@ -32,9 +34,16 @@ class TeamMeetings {
 
  private:
   TeamMeetings(symm::Group& group, MeetingTable* tables) : group_(group), tables_(tables) {}
-  Outcome<MeetingTable*> find(uint64_t id) const;
-  Outcome<void> take_seat(MeetingTable& table, uint32_t size, uint32_t index);
-  Outcome<symm::Team*> make_team(const MeetingTable& table, uint32_t size);
+  // A table, as it is named in all PEs' memory, and whose it is.
+  struct Place {
+    MeetingTable* table;
+    uint32_t pe;
+  };
+  Outcome<Place> find(uint64_t id) const;
+  Outcome<void> take_seat(const Place& place, uint32_t size, uint32_t index);
+  Outcome<void> wait_for(const Place& place, const std::function<Result<bool>()>& is_so,
+                         engine::Time deadline, const std::function<std::string()>& how_far);
+  Outcome<symm::Team*> make_team(const Place& place, uint32_t size);
 
   symm::Group& group_;
   MeetingTable* const tables_;  // this PE's own

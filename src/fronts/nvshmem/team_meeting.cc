@@ -8,8 +8,6 @@
 #include <memory>
 #include <vector>
 
-#include "penstock/symm/atomics.h"
-
 namespace penstock::nvshmem {
 namespace {
 

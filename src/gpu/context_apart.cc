@@ -54,8 +54,10 @@ Outcome<std::shared_ptr<ContextApart>> ContextApart::make(const Driver& driver,
   CUcontext context = nullptr;
   const CUresult result = create(driver, &context, static_cast<CUdevice>(device.value));
   if (result != CUDA_SUCCESS) {
-    return failure_of(
+    Failure why = failure_of(
         driver, fmt::format("GPU {}: make a second context (some 500 MiB)", device.value), result);
+    why.message += " (a GPU whose compute mode is exclusive has one only: 'nvidia-smi -c DEFAULT')";
+    return why;
   }
   driver.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, kStackBytes);
   CUcontext same = nullptr;

@@ -27,6 +27,9 @@ namespace {
     }                                                                           \
   } while (false)
 
+// Some of what is looked at, whatever is timed.
+constexpr uint64_t kBytesLeast = uint64_t{4} << 20;
+
 struct Options {
   uint32_t pes = 2;
   uint64_t bytes_max = uint64_t{256} << 20;
@@ -269,6 +272,10 @@ int main(int argc, char** argv) {
   if (argc > 1) options.pes = static_cast<uint32_t>(std::strtoul(argv[1], nullptr, 10));
   if (argc > 2) options.bytes_max = std::strtoull(argv[2], nullptr, 10) << 20;
   if (argc > 3) options.rounds = std::atoi(argv[3]);
+  if (options.pes == 0 || options.bytes_max < symm::kBytesLeast || options.rounds <= 0) {
+    std::fprintf(stderr, "usage: symm_threads [PES [MIB_MAX [ROUNDS]]], with 4 MiB at least\n");
+    return 2;
+  }
   auto gate = job::Gate::open("lo");
   MUST(gate);
   std::vector<std::thread> threads;

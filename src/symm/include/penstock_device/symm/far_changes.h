@@ -85,7 +85,9 @@ PENSTOCK_DEVICE void make_copy(const FarPosted& posted) {
   }
 }
 
-// Makes those that are posted, unless others are at it: one company at a time.
+// Makes those that are posted, unless others are at it: one company at a time. A thread alone
+// leaves copies to the kernel that is launched for them: registers of theirs would come on top of
+// those of every kernel that waits.
 template <Scope kScope>
 PENSTOCK_DEVICE void serve_changes(const SymmState& state) {
   using Those = Company<kScope>;
@@ -107,6 +109,7 @@ PENSTOCK_DEVICE void serve_changes(const SymmState& state) {
     fence_system();
     const FarPosted& posted = changes.entry[served % kFarPosted];
     if (is_copy(posted)) {
+      if (kScope == Scope::thread) break;
       make_copy<kScope>(posted);
     } else if (leads) {
       store_system(&changes.before[served % kFarPosted], make_change(posted));

@@ -13,6 +13,7 @@
 // -lnccl.
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -64,7 +65,10 @@ Id agreed_id(const Job& job, Make&& make) {
     std::memcpy(job.shared->id, &id, sizeof id);
     job.shared->has_id = 1;
   }
-  while (job.shared->has_id == 0) usleep(1000);
+  for (int i = 0; job.shared->has_id == 0; ++i) {
+    if (i == 60'000) _exit(4);  // a minute: the first one has failed
+    usleep(1000);
+  }
   std::memcpy(&id, job.shared->id, sizeof id);
   return id;
 }
@@ -231,19 +235,29 @@ int main(int argc, char** argv) {
   const int size = argc > 1 ? std::atoi(argv[1]) : 2;
   const size_t mib = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 256;
   setenv("NVSHMEM_SYMMETRIC_SIZE", (std::to_string(2 * mib + 64) + "M").c_str(), 0);
+  if (size < 1 || mib < 1) {
+    std::fprintf(stderr, "usage: %s [GPUS [MIB_MAX]]\n", argv[0]);
+    return 2;
+  }
   void* const memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto* const shared = new (memory) Shared{};
   std::vector<pid_t> processes;
   for (int rank = 0; rank < size; ++rank) {
-    processes.push_back(fork());
-    if (processes.back() == 0) return run({rank, size, mib << 20, shared});
+    const pid_t process = fork();
+    if (process == 0) return run({rank, size, mib << 20, shared});
+    if (process > 0) processes.push_back(process);
   }
-  int failed = 0;
-  for (const pid_t process : processes) {
+  bool failed = processes.size() != static_cast<size_t>(size);
+  for (size_t left = processes.size(); left > 0; --left) {
+    // The others would wait for one that has failed.
+    if (failed) {
+      for (const pid_t process : processes) kill(process, SIGKILL);
+    }
     int status = 0;
-    waitpid(process, &status, 0);
-    failed |= status;
+    const pid_t ended = waitpid(-1, &status, 0);
+    processes.erase(std::find(processes.begin(), processes.end(), ended));
+    failed = failed || status != 0;
   }
-  return failed == 0 ? 0 : 1;
+  return failed ? 1 : 0;
 }

@@ -36,8 +36,13 @@ Result<Stages::Stage*> Stages::take(uint64_t bytes, uint64_t stream) {
   if (stage == nullptr) {
     auto made = std::make_unique<Stage>();
     made->bytes = std::bit_ceil(std::max(bytes, limits::kFarStageLeast));
-    TRY_ASSIGN(made->done, take_word());
     TRY_ASSIGN(made->memory, device_.allocate(made->bytes));
+    const Result<uint64_t*> word = take_word();
+    if (!word) {
+      device_.release(made->memory);
+      return word.error();
+    }
+    made->done = *word;
     stage = made.get();
     all_.push_back(std::move(made));
   }

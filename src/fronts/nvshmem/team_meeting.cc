@@ -111,15 +111,20 @@ Outcome<symm::Team*> TeamMeetings::make_team(const Place& place, uint32_t size) 
   if (!read.ok()) return unreached(place.pe, read);
   const auto pe_at = [&](uint32_t index) { return static_cast<uint32_t>(seats[index].pe - 1); };
   symm::PeSet set = {pe_at(0), size == 1 ? 1 : int64_t{pe_at(1)} - pe_at(0), size};
-  std::array<uint64_t, symm::kTeamWords> free{};
-  free.fill(UINT64_MAX);
+  // What is read there is another PE's to write: what is free here, and who is of the team, is
+  // looked at once more.
+  std::array<uint64_t, symm::kTeamWords> free = group_.free_team_numbers();
   for (uint32_t index = 0; index < size; ++index) {
+    if (pe_at(index) >= group_.size())
+      return Failure{Code::invalid_argument, fmt::format("no PE has the index {}", index)};
     if (set.stride == 0 || set.pe(index) != pe_at(index)) {
       return Failure{Code::not_supported,
                      "the PEs of a team are a row with equal steps between them: these are not"};
     }
     for (uint32_t word = 0; word < free.size(); ++word) free[word] &= seats[index].free[word];
   }
+  if (!set.index_of(group_.me()))
+    return Failure{Code::invalid_argument, "this PE is not among those that have come"};
   const auto word = std::find_if(free.begin(), free.end(), [](uint64_t bits) { return bits != 0; });
   if (word == free.end()) return Failure{Code::busy, "no team is free any more"};
   const auto number = static_cast<uint32_t>(word - free.begin()) * 64 +

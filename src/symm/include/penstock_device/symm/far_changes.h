@@ -97,6 +97,10 @@ PENSTOCK_DEVICE void serve_changes(const SymmState& state) {
   const bool leads = Those::rank() == 0;
   if (!Those::all(!leads || load_system(&changes.posted) != load_system(&control.changes_served)))
     return;
+  // Without the lock, which the kernel would find taken by one or another of many that wait.
+  if (kScope == Scope::thread &&
+      is_copy(changes.entry[load_system(&control.changes_served) % kFarPosted]))
+    return;
   if (!Those::all(!leads ||
                   compare_swap_system(&control.changes_lock, uint32_t{0}, uint32_t{1}) == 0))
     return;

@@ -11,74 +11,23 @@
 //
 // NVIDIA's: NVSHMEM_DISABLE_NVLS=1 NVSHMEM_REMOTE_TRANSPORT=none. NCCL's: NCCL_NVLS_ENABLE=0,
 // -lnccl.
-#include <algorithm>
-#include <atomic>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <cuda_runtime.h>
-#include <functional>
-#include <string>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <vector>
-#if defined(WITH_NCCL)
-#include <nccl.h>
-#else
-#include <nvshmem.h>
-#include <nvshmemx.h>
-#endif
+#include "nvshmem_job.h"
 
-#define MUST(call)                                                       \
-  do {                                                                   \
-    if (const auto result = (call); result != decltype(result){}) {      \
-      std::fprintf(stderr, "%s: %d\n", #call, static_cast<int>(result)); \
-      _exit(1);                                                          \
-    }                                                                    \
-  } while (false)
+#include <functional>
 
 namespace {
 
+using bench::Job;
+
 constexpr int kRounds = 5;
-
-// Of the processes, which are made before any of them uses a GPU.
-struct Shared {
-  std::atomic<int> has_id;
-  char id[1024];
-};
-
-struct Job {
-  int rank;
-  int size;
-  size_t bytes_max;
-  Shared* shared;
-};
-
-template <class Id, class Make>
-Id agreed_id(const Job& job, Make&& make) {
-  static_assert(sizeof(Id) <= sizeof Shared::id);
-  Id id{};
-  if (job.rank == 0) {
-    make(&id);
-    std::memcpy(job.shared->id, &id, sizeof id);
-    job.shared->has_id = 1;
-  }
-  for (int i = 0; job.shared->has_id == 0; ++i) {
-    if (i == 60'000) _exit(4);  // a minute: the first one has failed
-    usleep(1000);
-  }
-  std::memcpy(&id, job.shared->id, sizeof id);
-  return id;
-}
 
 #if defined(WITH_NCCL)
 
 class Library {
  public:
   explicit Library(const Job& job) : job_(job) {
-    const auto id = agreed_id<ncclUniqueId>(job, [](auto* out) { MUST(ncclGetUniqueId(out)); });
+    const auto id =
+        bench::agreed_id<ncclUniqueId>(job, [](auto* out) { MUST(ncclGetUniqueId(out)); });
     MUST(ncclCommInitRank(&all_, job.size, id, job.rank));
     MUST(cudaMalloc(&source_, job.bytes_max));
     MUST(cudaMalloc(&dest_, job.bytes_max));
@@ -118,15 +67,7 @@ class Library {
 class Library {
  public:
   explicit Library(const Job& job) {
-    const auto id = agreed_id<nvshmemx_uniqueid_t>(job, [](auto* out) {
-      nvshmemx_uniqueid_t made = NVSHMEMX_UNIQUEID_INITIALIZER;
-      MUST(nvshmemx_get_uniqueid(&made));
-      *out = made;
-    });
-    nvshmemx_uniqueid_t own = id;
-    nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
-    MUST(nvshmemx_set_attr_uniqueid_args(job.rank, job.size, &own, &attributes));
-    MUST(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes));
+    bench::join_by_id(job);
     source_ = nvshmem_malloc(job.bytes_max);
     dest_ = nvshmem_malloc(job.bytes_max);
     if (source_ == nullptr || dest_ == nullptr) _exit(2);
@@ -221,14 +162,6 @@ class Bench {
   cudaEvent_t end_ = nullptr;
 };
 
-int run(const Job& job) {
-  MUST(cudaSetDevice(job.rank));
-  Library library(job);
-  Bench(library, job).run();
-  std::fflush(stdout);
-  _exit(0);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -239,25 +172,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s [GPUS [MIB_MAX]]\n", argv[0]);
     return 2;
   }
-  void* const memory =
-      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  auto* const shared = new (memory) Shared{};
-  std::vector<pid_t> processes;
-  for (int rank = 0; rank < size; ++rank) {
-    const pid_t process = fork();
-    if (process == 0) return run({rank, size, mib << 20, shared});
-    if (process > 0) processes.push_back(process);
-  }
-  bool failed = processes.size() != static_cast<size_t>(size);
-  for (size_t left = processes.size(); left > 0; --left) {
-    // The others would wait for one that has failed.
-    if (failed) {
-      for (const pid_t process : processes) kill(process, SIGKILL);
-    }
-    int status = 0;
-    const pid_t ended = waitpid(-1, &status, 0);
-    processes.erase(std::find(processes.begin(), processes.end(), ended));
-    failed = failed || status != 0;
-  }
-  return failed ? 1 : 0;
+  return bench::run_job(size, mib << 20, [](const Job& job) {
+    Library library(job);
+    Bench(library, job).run();
+  });
 }

@@ -364,7 +364,7 @@ Status FarStream::serve_get(const FarFrame& frame) {
     return {};
   }
   std::array<std::byte, limits::kFarCopied> copy;
-  load_bytes(copy.data(), from, frame.length);
+  copy_from_others(copy.data(), from, frame.length);
   queue_copy(Bytes(copy).first(frame.length));
   return {};
 }
@@ -380,7 +380,7 @@ Status FarStream::serve_row(const FarFrame& frame) {
   if (from == nullptr) return Code::bad_message;
   std::vector<std::byte> packed(frame.length);
   for (uint64_t i = 0; i < frame.count; ++i)
-    load_bytes(packed.data() + i * element, from + i * frame.extra, element);
+    copy_from_others(packed.data() + i * element, from + i * frame.extra, element);
   queue({.kind = FarKind::bytes, .length = frame.length});
   queue_copy(packed);
   return {};

@@ -6,6 +6,8 @@
 
 #include <atomic>
 
+#include "penstock/symm/words.h"
+
 namespace penstock::symm {
 
 template <class Word>
@@ -38,36 +40,10 @@ uint64_t change_word(std::byte* at, const FarFrame& frame) {
   return 0;
 }
 
-template <class Word>
-void store_word(std::byte* to, const std::byte* from) {
-  Word value;
-  std::memcpy(&value, from, sizeof value);
-  __atomic_store_n(reinterpret_cast<Word*>(to), value, __ATOMIC_RELEASE);
-}
-
-// A word in its place is stored at once: PEs wait for it by looking.
+// What was stored before is there before; PEs wait for words by looking.
 inline void store_bytes(std::byte* to, Bytes from) {
-  if (from.size() == 8 && is_aligned(to, 8)) return store_word<uint64_t>(to, from.data());
-  if (from.size() == 4 && is_aligned(to, 4)) return store_word<uint32_t>(to, from.data());
-  if (from.size() == 2 && is_aligned(to, 2)) return store_word<uint16_t>(to, from.data());
-  // What was stored before is there before.
   std::atomic_thread_fence(std::memory_order_release);
-  std::memcpy(to, from.data(), from.size());
-}
-
-// And is read at once.
-inline void load_bytes(std::byte* to, const std::byte* from, size_t bytes) {
-  if (bytes == 8 && is_aligned(from, 8)) {
-    const uint64_t value =
-        __atomic_load_n(reinterpret_cast<const uint64_t*>(from), __ATOMIC_ACQUIRE);
-    std::memcpy(to, &value, sizeof value);
-  } else if (bytes == 4 && is_aligned(from, 4)) {
-    const uint32_t value =
-        __atomic_load_n(reinterpret_cast<const uint32_t*>(from), __ATOMIC_ACQUIRE);
-    std::memcpy(to, &value, sizeof value);
-  } else {
-    std::memcpy(to, from, bytes);
-  }
+  copy_for_others(to, from.data(), from.size());
 }
 
 }  // namespace penstock::symm

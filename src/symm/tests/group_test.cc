@@ -67,6 +67,9 @@ std::vector<Case> cases() {
     all.push_back({scenario, 3, "0,1,1"});
     all.push_back({scenario, 4, "0,1,1,0"});
   }
+  all.push_back({"once", 1});
+  all.push_back({"once", 2});
+  all.push_back({"once", 2, "2"});
   all.push_back({"many", 16, "4"});
   all.push_back({"many", 17, "0,1,2,3,3,2,1,0,4,4,4,4,4,4,4,1,0"});
   all.push_back({"far_kernels", 2, "2"});

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 namespace penstock::symm::test {
 namespace {
@@ -105,6 +106,39 @@ void words_change_at_once(const Pe& pe) {
   CHECK(!atomic_fetch_add(pe.group, odd, uint64_t{1}, 0));
 }
 
+// A waiter takes a word that was put, and it does not come again; of more than one word the last
+// one tells of all.
+template <class Word>
+void words_come_once(const Pe& pe, uint64_t count) {
+  const uint32_t rounds = pe.group.has_far() ? 1'000 : 20'000;
+  auto* const words = pe.allocate<Word>(count);
+  auto* const taken = pe.allocate<uint64_t>(1);
+  Word& last = words[count - 1];
+  const std::vector<Word> mine(count, Word{1});
+  uint32_t again = 0;
+  for (uint32_t round = 1; round <= rounds; ++round) {
+    CHECK(pe.group.put(words, mine.data(), count * sizeof(Word), pe.right()).ok());
+    CHECK(pe.group.wait([&] { return __atomic_load_n(&last, __ATOMIC_ACQUIRE) != 0; }).ok());
+    for (uint64_t i = 0; i < count; ++i) CHECK(words[i] == 1);
+    for (uint64_t i = 0; i < count; ++i) __atomic_store_n(&words[i], Word{0}, __ATOMIC_RELAXED);
+    for (int look = 0; look < 50 && __atomic_load_n(&last, __ATOMIC_RELAXED) == 0; ++look)
+      Patience::relax();
+    again += __atomic_exchange_n(&last, Word{0}, __ATOMIC_SEQ_CST) != 0 ? 1 : 0;
+    CHECK(atomic_set(pe.group, taken, uint64_t{round}, pe.left()).ok());
+    CHECK(pe.group.wait([&] { return __atomic_load_n(taken, __ATOMIC_ACQUIRE) >= round; }).ok());
+  }
+  CHECK(again == 0);
+}
+
+void words_that_are_put_come_once(const Pe& pe) {
+  words_come_once<uint64_t>(pe, 1);
+  words_come_once<uint32_t>(pe, 1);
+  words_come_once<uint16_t>(pe, 1);
+  words_come_once<uint32_t>(pe, 3);
+  words_come_once<uint64_t>(pe, 4);
+  words_come_once<uint64_t>(pe, 100);
+}
+
 void signals_come_after_their_bytes(const Pe& pe) {
   constexpr uint64_t kRounds = 4'000;
   constexpr uint64_t kWords = 32;
@@ -165,6 +199,7 @@ const Named kMemoryScenarios[] = {
     {"variables", variables_are_symmetric},
     {"children", children_have_variables_of_their_own},
     {"words", words_change_at_once},
+    {"once", words_that_are_put_come_once},
     {"signals", signals_come_after_their_bytes},
     {"lock", one_at_a_time_has_a_lock},
     {nullptr, nullptr},

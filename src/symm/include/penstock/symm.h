@@ -19,3 +19,4 @@
 #include "penstock/symm/size_text.h"
 #include "penstock/symm/team.h"
 #include "penstock/symm/window.h"
+#include "penstock/symm/words.h"

@@ -18,6 +18,7 @@
 #include "penstock/symm/rdma.h"
 #include "penstock/symm/team.h"
 #include "penstock/symm/window.h"
+#include "penstock/symm/words.h"
 
 namespace penstock::symm {
 
@@ -132,14 +133,14 @@ class Group final : private Company {
     std::byte* const there = at(dest, bytes, pe);
     if (there == nullptr) [[unlikely]]
       return put_far(dest, source, bytes, pe);
-    std::memcpy(there, source, bytes);
+    copy_for_others(there, source, bytes);
     return {};
   }
   Status get(void* dest, const void* source, uint64_t bytes, uint32_t pe) {
     const std::byte* const there = at(source, bytes, pe);
     if (there == nullptr) [[unlikely]]
       return get_far(dest, source, bytes, pe);
-    std::memcpy(dest, there, bytes);
+    copy_from_others(dest, there, bytes);
     return {};
   }
   // As get(), but `dest` has the bytes only when finish() has ended, which is called for each
@@ -148,7 +149,7 @@ class Group final : private Company {
     const std::byte* const there = at(source, bytes, pe);
     if (there == nullptr) [[unlikely]]
       return start_get_far(dest, source, bytes, pe, answer);
-    std::memcpy(dest, there, bytes);
+    copy_from_others(dest, there, bytes);
     return {};
   }
   Status finish(FarAnswer* answer) { return far_ == nullptr ? answer->status : finish_far(answer); }
@@ -157,7 +158,7 @@ class Group final : private Company {
     const std::byte* const there = at(source, bytes, pe);
     if (there == nullptr) [[unlikely]]
       return get_later_far(dest, source, bytes, pe);
-    std::memcpy(dest, there, bytes);
+    copy_from_others(dest, there, bytes);
     return {};
   }
   // The bytes, and then the signal: who sees the signal sees the bytes.

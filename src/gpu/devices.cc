@@ -31,6 +31,11 @@ Outcome<engine::DeviceId> current_device() {
   return devices != nullptr ? devices->current() : real_current_device();
 }
 
+bool has_current_device() {
+  SymmetricDevices* const devices = symmetric_replacement.load(std::memory_order_acquire);
+  return devices != nullptr ? devices->has_current() : has_real_current_device();
+}
+
 Result<void, Failure> make_current(engine::DeviceId device) {
   SymmetricDevices* const devices = symmetric_replacement.load(std::memory_order_acquire);
   return devices != nullptr ? devices->make_current(device) : make_real_current(device);

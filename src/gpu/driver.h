@@ -115,27 +115,43 @@ bool is_driver_gone(CUresult result);
 // "what: out of memory"
 Failure failure_of(const Driver& driver, const std::string& what, CUresult result);
 
-// Makes a device's context the calling thread's, for the length of a scope. The caller's own comes
-// back after. A graph that the program is capturing meanwhile, in whatever mode, is not disturbed
-// by calls in the scope, nor they by it: what we do has nothing to do with its streams.
+// A graph that the program captures meanwhile, by whichever thread and in whatever mode, is not
+// disturbed by calls that the calling thread makes in the scope, nor they by it: what we do has
+// nothing to do with its streams. Else waits and allocations would fail, and end the capture.
+class BesideCaptures {
+ public:
+  explicit BesideCaptures(const Driver& driver) : driver_(driver) {
+    exchanged_ = driver_.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
+  }
+  ~BesideCaptures() {
+    if (exchanged_) driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  const Driver& driver_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // then the thread's own
+  bool exchanged_ = false;
+};
+
+// Makes a device's context the calling thread's, for the length of a scope, beside whatever the
+// program captures. The caller's own comes back after.
 class ContextScope {
  public:
-  ContextScope(const Driver& driver, CUcontext context) : driver_(driver) {
-    exchanged_ = driver_.cuThreadExchangeStreamCaptureMode(&capture_mode_) == CUDA_SUCCESS;
+  ContextScope(const Driver& driver, CUcontext context) : driver_(driver), captures_(driver) {
     pushed_ = driver_.cuCtxPushCurrent(context) == CUDA_SUCCESS;
   }
   ~ContextScope() {
     CUcontext mine = nullptr;
     if (pushed_) driver_.cuCtxPopCurrent(&mine);
-    if (exchanged_) driver_.cuThreadExchangeStreamCaptureMode(&capture_mode_);
   }
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
 
  private:
   const Driver& driver_;
-  CUstreamCaptureMode capture_mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // then the thread's own
-  bool exchanged_ = false;
+  const BesideCaptures captures_;
   bool pushed_ = false;
 };
 

@@ -10,8 +10,9 @@ namespace penstock::gpu {
 
 // As devices(), in a build with CUDA and in one without.
 Outcome<engine::DeviceMemory*> real_devices();
-// As current_device(), make_current(), open_symmetric_device() and open_device_apart().
+// As the functions of symmetric_device.h without `real`.
 Outcome<engine::DeviceId> real_current_device();
+bool has_real_current_device();
 Result<void, Failure> make_real_current(engine::DeviceId device);
 Outcome<std::unique_ptr<SymmetricDevice>> open_real_device(engine::DeviceId device);
 Outcome<std::unique_ptr<SymmetricDevice>> open_real_device_apart(engine::DeviceId device);

@@ -221,11 +221,13 @@ class CudaSymmetricDevice final : public SymmetricDevice {
   }
 
   Status synchronize(DeviceStream stream) override {
+    const BesideCaptures captures(device_.driver());
     const ScopeOfLaunch scope(device_.driver(), device_.context);
     return status_of(device_.driver().cuStreamSynchronize(cuda_stream(stream)));
   }
 
   Status synchronize_all() override {
+    const BesideCaptures captures(device_.driver());
     const ScopeOfLaunch scope(device_.driver(), device_.context);
     return status_of(device_.driver().cuCtxSynchronize());
   }
@@ -337,6 +339,13 @@ Outcome<DeviceId> real_current_device() {
   CUdevice device = 0;
   if (memory->driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) device = 0;
   return DeviceId(static_cast<uint32_t>(device));
+}
+
+bool has_real_current_device() {
+  const Outcome<CudaMemory*> memory = cuda();
+  CUcontext current = nullptr;
+  return memory && (*memory)->driver().cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
+         current != nullptr;
 }
 
 Result<void, Failure> make_real_current(DeviceId device) {

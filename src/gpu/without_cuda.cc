@@ -21,6 +21,10 @@ Outcome<engine::DeviceId> real_current_device() {
   return left_out();
 }
 
+bool has_real_current_device() {
+  return false;
+}
+
 Result<void, Failure> make_real_current(engine::DeviceId) {
   return left_out();
 }

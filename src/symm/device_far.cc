@@ -24,13 +24,15 @@ Outcome<std::unique_ptr<DeviceFar>> DeviceFar::make(Group& group,
   ASSERT(host.size() >= host_bytes());
   TRY_ASSIGN(auto mail, GroupMail::make(group));
   options.staging = host.subspan(geometry().host_bytes(), kStagingBytes);
-  return std::unique_ptr<DeviceFar>(new DeviceFar(std::move(mail), std::move(device), geometry(),
+  return std::unique_ptr<DeviceFar>(new DeviceFar(*group.waits().clock, std::move(mail),
+                                                  std::move(device), geometry(),
                                                   host.first(geometry().host_bytes()), options));
 }
 
-DeviceFar::DeviceFar(std::unique_ptr<GroupMail> mail, std::unique_ptr<ProxyDevice> device,
-                     AskedGeometry geometry, MutableBytes host, const ProxyOptions& options)
-    : clock_(engine::system_clock()),
+DeviceFar::DeviceFar(const engine::Clock& clock, std::unique_ptr<GroupMail> mail,
+                     std::unique_ptr<ProxyDevice> device, AskedGeometry geometry, MutableBytes host,
+                     const ProxyOptions& options)
+    : clock_(clock),
       trouble_(options.trouble),
       device_(std::move(device)),
       mail_(std::move(mail)),
@@ -55,18 +57,22 @@ void DeviceFar::set_adopted(const std::map<uint64_t, uint64_t>& adopted) {
   std::unique_lock lock(mutex_);
   if (has_ended_) return proxy_.set_adopted(adopted);
   adopted_ = adopted;
-  has_adopted_.store(true, std::memory_order_relaxed);
-  taken_.wait(lock, [&] { return !adopted_ || has_ended_; });
+  is_handing_.store(true, std::memory_order_relaxed);
+  taken_.wait(lock, [&] { return !is_handing_.load(std::memory_order_relaxed) || has_ended_; });
 }
 
-// Between turns, each of which waits for its copies. A change that a kernel has still to make may
-// be in what is taken away.
+// Between turns, each of which waits for its copies. Changes that kernels have still to make may be
+// in what is taken away; those that come later are not, so that no flood of them is waited for.
 void DeviceFar::take_adopted() {
-  if (!has_adopted_.load(std::memory_order_relaxed) || proxy_.has_changes()) return;
+  if (!is_handing_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(mutex_);
-  proxy_.set_adopted(*adopted_);
-  adopted_.reset();
-  has_adopted_.store(false, std::memory_order_relaxed);
+  if (adopted_) {
+    proxy_.set_adopted(*adopted_);
+    adopted_.reset();
+    changes_before_ = proxy_.changes();
+  }
+  if (!proxy_.have_made(changes_before_)) return;
+  is_handing_.store(false, std::memory_order_relaxed);
   taken_.notify_all();
 }
 

@@ -22,7 +22,8 @@ class DeviceFar {
   // Of memory that the GPU reaches at the same address, with zeros.
   static uint64_t host_bytes();
 
-  // Together with all of the group; they meet behind it, before start(). `options` without staging.
+  // Together with all of the group, whose clock it takes; they meet behind it, before start().
+  // `options` without staging.
   static Outcome<std::unique_ptr<DeviceFar>> make(Group& group, std::unique_ptr<ProxyDevice> device,
                                                   MutableBytes host, ProxyOptions options);
   // What kernels have asked for is on its way then, unless its PE is slow or gone. No kernel uses
@@ -37,8 +38,9 @@ class DeviceFar {
   device::SymmFar view() const { return queue_.view(); }
 
  private:
-  DeviceFar(std::unique_ptr<GroupMail> mail, std::unique_ptr<ProxyDevice> device,
-            AskedGeometry geometry, MutableBytes host, const ProxyOptions& options);
+  DeviceFar(const engine::Clock& clock, std::unique_ptr<GroupMail> mail,
+            std::unique_ptr<ProxyDevice> device, AskedGeometry geometry, MutableBytes host,
+            const ProxyOptions& options);
   void run();
   void work();
   void take_adopted();
@@ -54,8 +56,9 @@ class DeviceFar {
   std::mutex mutex_;
   std::condition_variable taken_;
   std::optional<std::map<uint64_t, uint64_t>> adopted_;
-  bool has_ended_ = true;                 // the thread, or it has not begun; under the mutex
-  std::atomic<bool> has_adopted_{false};  // a hint: there is some
+  std::atomic<bool> is_handing_{false};  // until nothing uses what was taken away
+  uint64_t changes_before_ = 0;          // that may use it
+  bool has_ended_ = true;                // the thread, or it has not begun; under the mutex
   std::thread thread_;
 };
 

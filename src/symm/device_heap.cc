@@ -56,6 +56,7 @@ static_assert(limits::kWindowsBytesMax / device::kSymmNearMax > 2 * limits::kAdo
 struct HeapFacts {
   uint64_t version = device::kSymmVersion;
   uint64_t bytes = 0;
+  uint64_t most = 0;
 };
 
 // A quarter of the device, as programs put most of what they have elsewhere.
@@ -78,6 +79,7 @@ Outcome<HeapFacts> agree_on_heap(const std::vector<job::Brought>& all) {
           fmt::format("PE {} runs another build of Penstock; all PEs must run the same", pe)};
     }
     agreed.bytes = pe == 0 ? facts.bytes : std::min(agreed.bytes, facts.bytes);
+    agreed.most = pe == 0 ? facts.most : std::min(agreed.most, facts.most);
   }
   return agreed;
 }
@@ -166,12 +168,13 @@ struct DeviceHeap::Made {
   std::vector<AccessTold> told;
 };
 
+// With what all have agreed on.
 Outcome<DeviceHeap::Made> DeviceHeap::make_once(Group& group, gpu::SymmetricDevice& device,
-                                                const DeviceHeapOptions& options, uint64_t bytes,
+                                                const DeviceHeapOptions& options,
                                                 const DeviceAccess& known) {
   const bool has_ring = group.has_far() || known.has_any();
   Window placed;
-  placed.bytes = align_up(first_place(has_ring) + bytes, limits::kGranule);
+  placed.bytes = align_up(first_place(has_ring) + options.bytes, limits::kGranule);
   placed.stride = placed.bytes + limits::kAdoptedBytesMax;
   std::unique_ptr<gpu::Window> window;
   const Outcome<UniqueFd> own = make_own(device, placed.stride * group.size(),
@@ -187,7 +190,7 @@ Outcome<DeviceHeap::Made> DeviceHeap::make_once(Group& group, gpu::SymmetricDevi
   Made made;
   Outcome<void> ready = map_others(*window, placed, group, known, all, &told);
   if (ready) {
-    made.heap.reset(new DeviceHeap(group, device, std::move(window), placed, known));
+    made.heap.reset(new DeviceHeap(group, device, std::move(window), placed, options.most, known));
     ready = made.heap->begin();
   }
   if (ready && has_ring) ready = made.heap->begin_far();
@@ -217,6 +220,7 @@ Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::Symmetr
   }
   HeapFacts facts;
   facts.bytes = bytes_wanted(options, device.memory_bytes());
+  facts.most = options.most;
   TRY_ASSIGN(const auto told,
              group.exchange("device facts", {std::as_bytes(std::span(&facts, 1)), {}}));
   TRY_ASSIGN(const HeapFacts agreed, agree_on_heap(told));
@@ -227,9 +231,12 @@ Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::Symmetr
                                                 agreed.bytes, kHeapBytesMax)};
   }
   // Most often all GPUs of a node reach one another: others begin once more.
-  TRY_ASSIGN(Made made, make_once(group, device, options, agreed.bytes, {}));
+  DeviceHeapOptions all = options;
+  all.bytes = agreed.bytes;
+  all.most = agreed.most;
+  TRY_ASSIGN(Made made, make_once(group, device, all, {}));
   if (made.access.has_any()) {
-    TRY_ASSIGN(made, make_apart(group, device, options, agreed.bytes, made));
+    TRY_ASSIGN(made, make_apart(group, device, all, made));
   }
   if (made.heap->far_ != nullptr) TRY(made.heap->far_->start());
   return std::move(made.heap);
@@ -238,12 +245,11 @@ Outcome<std::unique_ptr<DeviceHeap>> DeviceHeap::make(Group& group, gpu::Symmetr
 // Once more, with what was found out. The first memory is gone everywhere before the second is
 // made.
 Outcome<DeviceHeap::Made> DeviceHeap::make_apart(Group& group, gpu::SymmetricDevice& device,
-                                                 const DeviceHeapOptions& options, uint64_t bytes,
-                                                 Made& first) {
+                                                 const DeviceHeapOptions& options, Made& first) {
   TRY(check_access(first.access, first.told));
   first.heap.reset();
   TRY_ASSIGN(const auto gone, agree_on_step(group, "device memory given back", {}, {}));
-  TRY_ASSIGN(Made made, make_once(group, device, options, bytes, first.access));
+  TRY_ASSIGN(Made made, make_once(group, device, options, first.access));
   if (made.access != first.access) {
     return Failure{Code::not_supported,
                    "which GPUs reach one another's memory has changed meanwhile; try again"};
@@ -258,7 +264,7 @@ Outcome<DeviceHeap::Made> DeviceHeap::make_apart(Group& group, gpu::SymmetricDev
 }
 
 DeviceHeap::DeviceHeap(Group& group, gpu::SymmetricDevice& device,
-                       std::unique_ptr<gpu::Window> window, const Window& memory,
+                       std::unique_ptr<gpu::Window> window, const Window& memory, uint64_t most,
                        const DeviceAccess& access)
     : group_(group),
       device_(device),
@@ -267,6 +273,7 @@ DeviceHeap::DeviceHeap(Group& group, gpu::SymmetricDevice& device,
       first_place_(first_place(group.has_far() || access.has_any())),
       access_(access),
       near_(near_pes(group, access)),
+      most_(most),
       heap_(first_place_, memory.bytes),
       reach_(memory.bytes) {}
 
@@ -302,7 +309,7 @@ Outcome<void> DeviceHeap::begin() {
 // The kernels' part of the ring, behind the teams; zeros, as a new heap is.
 Outcome<void> DeviceHeap::begin_far() {
   TRY_ASSIGN(const MutableBytes host, device_.host_words(DeviceFar::host_bytes()));
-  TRY_ASSIGN(auto gpu, GpuProxyDevice::make(device_.id()));
+  TRY_ASSIGN(auto gpu, GpuProxyDevice::make(device_.id(), *group_.waits().clock));
   GpuProxyDevice& proxy_device = *gpu;
   ProxyOptions proxy;
   proxy.me = group_.me();

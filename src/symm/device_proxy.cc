@@ -150,7 +150,7 @@ Status DeviceProxy::finish_turn() {
   if (failed_.ok()) failed_ = wait_for_kernels(kernels_copy_);
   if (failed_.ok()) {
     for (const Later& later : later_) run(later);
-    if (has_changes()) failed_ = device_.make_changes(queue_.served());
+    if (!have_made(changes())) failed_ = device_.make_changes(queue_.served());
   }
   for (uint32_t pe = 0; pe < options_.pes; ++pe) {
     if (options_.far.test(pe) && !peers_[pe].is_gone && !mail_.flush(pe).ok()) lose(pe);

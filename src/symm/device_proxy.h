@@ -53,8 +53,10 @@ class DeviceProxy {
 
   // What far PEs reach, and kernels have on their side, behind the heap: lengths by offset.
   void set_adopted(const std::map<uint64_t, uint64_t>& adopted);
-  // Whether kernels are to change words that far PEs have asked for, or to copy.
-  bool has_changes() const { return queue_.posted() != queue_.served(); }
+  // How many changes of words, and copies, kernels were ever to make for far PEs; and whether they
+  // have made the first `changes` of them.
+  uint64_t changes() const { return queue_.posted(); }
+  bool have_made(uint64_t changes) const { return queue_.served() >= changes; }
 
   bool is_gone(uint32_t pe) const { return peers_[pe].is_gone; }
   const ProxyStats& stats() const { return stats_; }

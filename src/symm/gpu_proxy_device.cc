@@ -103,11 +103,12 @@ class GpuProxyDevice::Launcher {
   std::thread thread_;
 };
 
-GpuProxyDevice::GpuProxyDevice() : clock_(engine::system_clock()) {}
+GpuProxyDevice::GpuProxyDevice(const engine::Clock& clock) : clock_(clock) {}
 GpuProxyDevice::~GpuProxyDevice() = default;
 
-Outcome<std::unique_ptr<GpuProxyDevice>> GpuProxyDevice::make(engine::DeviceId device) {
-  std::unique_ptr<GpuProxyDevice> made(new GpuProxyDevice());
+Outcome<std::unique_ptr<GpuProxyDevice>> GpuProxyDevice::make(engine::DeviceId device,
+                                                              const engine::Clock& clock) {
+  std::unique_ptr<GpuProxyDevice> made(new GpuProxyDevice(clock));
   TRY(made->open(device));
   return made;
 }
@@ -123,7 +124,7 @@ Outcome<void> GpuProxyDevice::open(engine::DeviceId device) {
 
 Outcome<void> GpuProxyDevice::start(const device::SymmState& state, device::FarChanges& changes) {
   heap_ = reinterpret_cast<uintptr_t>(state.heap);
-  heap_bytes_ = state.heap_bytes;
+  heap_bytes_ = state.heap_bytes + limits::kAdoptedBytesMax;  // what it grows by among them
   TRY_ASSIGN(units_, programs_->host_words(kUnits * kUnit));
   launchers_[0] = std::make_unique<Launcher>(*programs_, state, &changes.launches[0]);
   launchers_[1] = std::make_unique<Launcher>(*apart_, state, &changes.launches[1]);

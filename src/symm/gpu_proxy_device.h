@@ -18,7 +18,9 @@ namespace penstock::symm {
 // stream of their own, as kernels may have to wait for the program's.
 class GpuProxyDevice final : public ProxyDevice {
  public:
-  static Outcome<std::unique_ptr<GpuProxyDevice>> make(engine::DeviceId device);
+  // The clock outlives it.
+  static Outcome<std::unique_ptr<GpuProxyDevice>> make(engine::DeviceId device,
+                                                       const engine::Clock& clock);
   ~GpuProxyDevice() override;
   // With what the kernel that makes changes is given, and where it finds them. Before the first
   // turn.
@@ -34,7 +36,7 @@ class GpuProxyDevice final : public ProxyDevice {
  private:
   class Launcher;
 
-  GpuProxyDevice();
+  explicit GpuProxyDevice(const engine::Clock& clock);
   Outcome<void> open(engine::DeviceId device);
 
   // What came with a unit of 16 bytes, once the copies are done.

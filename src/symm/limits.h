@@ -21,9 +21,11 @@ static_assert(kAlignmentMax % kGranule == 0);
 // Addresses that the windows of all PEs may take: half of what a process has.
 inline constexpr uint64_t kWindowsBytesMax = uint64_t{1} << 46;
 
-// Addresses behind the heap of a GPU, for memory that the program itself has made: more than one
-// GPU has.
+// Addresses behind the heap of a GPU, for what it grows by and for memory that the program itself
+// has made: more than one GPU has.
 inline constexpr uint64_t kAdoptedBytesMax = uint64_t{256} << 30;
+// What a heap on GPUs grows by at least, where there is as much: each piece is mapped by all PEs.
+inline constexpr uint64_t kGrowth = uint64_t{512} << 20;
 
 // Of a heap where nobody says more: the machine's memory divided by the PEs of the node, at least
 // this.

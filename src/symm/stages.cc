@@ -17,7 +17,11 @@ Stages::~Stages() {
 }
 
 Result<Stages::Use> Stages::Use::take(Stages& stages, uint64_t bytes, engine::DeviceStream stream) {
-  TRY_ASSIGN(Stage* const stage, stages.take(bytes, stages.device_.number_of(stream)));
+  // A graph may be launched on another stream than it is captured on, and a stream that is being
+  // captured is not asked for its number.
+  const bool is_captured = stages.device_.is_capturing(stream);
+  TRY_ASSIGN(Stage* const stage,
+             stages.take(bytes, is_captured ? kNoStream : stages.device_.number_of(stream)));
   return Use(stages, stage, stream);
 }
 
@@ -47,17 +51,19 @@ Result<Stages::Stage*> Stages::take(uint64_t bytes, uint64_t stream) {
     all_.push_back(std::move(made));
   }
   stage->is_taken = true;
+  stage->is_captured = stream == kNoStream;
   return stage;
 }
 
-// The smallest that is large enough, and which this stream comes to behind the one before, or that
-// one is done with.
+// The smallest that is large enough, and which this stream comes to behind its use before, or that
+// use is done.
 Stages::Stage* Stages::find(uint64_t bytes, uint64_t stream) {
   Stage* found = nullptr;
   for (const auto& one : all_) {
     if (one->is_taken || one->is_captured || one->bytes < bytes) continue;
     if (found != nullptr && found->bytes <= one->bytes) continue;
-    if (one->stream == stream || __atomic_load_n(one->done, __ATOMIC_ACQUIRE) == one->number)
+    const bool is_in_order = one->stream == stream && stream != kNoStream;
+    if (is_in_order || __atomic_load_n(one->done, __ATOMIC_ACQUIRE) == one->number)
       found = one.get();
   }
   return found;
@@ -77,11 +83,11 @@ Result<uint64_t*> Stages::take_word() {
 // Where the stream cannot say that it is done, only what the same stream is given takes it again.
 void Stages::give_back(Stage& stage, engine::DeviceStream stream) {
   const std::lock_guard lock(mutex_);
-  stage.is_captured = device_.is_capturing(stream);
+  stage.is_taken = false;
+  if (stage.is_captured) return;
   stage.stream = device_.number_of(stream);
   ++stage.number;
-  if (!stage.is_captured) (void)device_.store(stage.done, stage.number, stream);
-  stage.is_taken = false;
+  (void)device_.store(stage.done, stage.number, stream);
 }
 
 }  // namespace penstock::symm

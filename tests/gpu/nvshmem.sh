@@ -58,11 +58,13 @@ for part in memory words collectives reduces reducescatters; do
 done
 program every_host "$tests/every_host_main.cc" "${parts[@]}"
 program other "$tests/other_host_functions.cc"
+program captures "$tests/captures_main.cc"
 program misuse "$tests/misuse_host.cc"
 program stream_collectives "$tests/stream_collectives_main.cc" "$made/every_stream_collective.cc"
 for pes in 1 2; do
   step "every host function, $pes PEs" 300 "$build/bin/nvshmrun" -n $pes "$scratch/every_host"
   step "other host functions, $pes PEs" 120 "$build/bin/nvshmrun" -n $pes "$scratch/other" times
+  step "graphs captured beside other calls, $pes PEs" 60 "$build/bin/nvshmrun" -n $pes "$scratch/captures"
   NVSHMEM_SYMMETRIC_SIZE=512M step "every collective operation, $pes PEs" 300 \
     "$build/bin/nvshmrun" -n $pes "$scratch/stream_collectives"
 done

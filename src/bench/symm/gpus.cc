@@ -108,9 +108,9 @@ Outcome<void> SymmGpus::begin(job::Member& member, const PeFacts& own, uint64_t 
                                            {.bytes = 2 * bytes + kWordsBytes + 4 * kAlignment,
                                             .spans_nodes = hosts_carry}));
   TRY_ASSIGN(streams_, symm::DeviceStreams::make(*heap_));
-  const auto words = heap_->heap().allocate(kWordsBytes, kAlignment);
-  const auto here = heap_->heap().allocate(bytes, kAlignment);
-  const auto there = heap_->heap().allocate(bytes, kAlignment);
+  const auto words = heap_->allocate(kWordsBytes, kAlignment);
+  const auto here = heap_->allocate(bytes, kAlignment);
+  const auto there = heap_->allocate(bytes, kAlignment);
   if (!words || !here || !there)
     return Failure{Code::no_memory, "the heap on the GPU is smaller than it was asked to be"};
   words_ = reinterpret_cast<uint64_t*>(heap_->address(*words));

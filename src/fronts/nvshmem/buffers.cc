@@ -21,14 +21,6 @@ int refuse_buffer(const char* call, const void* address, const char* why) {
   return NVSHMEMX_ERROR_INVALID_VALUE;
 }
 
-// Kernels know how far symmetric memory reaches.
-void tell_reach(const char* call, const front::OnDevice& there) {
-  if (const Status told = front::tell_units(*there.heap); !told.ok())
-    front::fault_status(call, told);
-  penstock::symm::Group& all = front::group(call);
-  if (const Status met = all.barrier(all.world()); !met.ok()) front::fault_status(call, met);
-}
-
 }  // namespace
 
 NVSHMEM_DEFINE int nvshmemx_buffer_register(void* addr, size_t length) {
@@ -66,7 +58,7 @@ NVSHMEM_DEFINE void* nvshmemx_buffer_register_symmetric(void* buf_ptr, size_t si
     penstock::log::error("{}: PE {}: {}", call, front::group(call).me(), symmetric.error().message);
     return nullptr;
   }
-  tell_reach(call, there);
+  front::tell_reach(call, there);
   return *symmetric;
 }
 
@@ -78,6 +70,6 @@ NVSHMEM_DEFINE int nvshmemx_buffer_unregister_symmetric(void* mmap_ptr, size_t s
   if (done.code() == Code::invalid_argument)
     return refuse_buffer(call, mmap_ptr, "no registered buffer of that length begins there");
   if (!done.ok()) front::fault_status(call, done);
-  tell_reach(call, there);
+  front::tell_reach(call, there);
   return 0;
 }

@@ -13,6 +13,7 @@ namespace penstock::nvshmem {
 namespace {
 
 constexpr std::array kHonoured = {"NVSHMEM_SYMMETRIC_SIZE",
+                                  "NVSHMEM_MAX_MEMORY_PER_GPU",
                                   "NVSHMEM_VERSION",
                                   "NVSHMEM_INFO",
                                   "NVSHMEM_DEBUG",
@@ -93,6 +94,13 @@ Outcome<Environment> read_environment() {
     if (!bytes)
       return Failure{bytes.error().status, "NVSHMEM_SYMMETRIC_SIZE: " + bytes.error().message};
     found.heap_bytes = *bytes;
+    found.heap_bytes_most = 0;
+  }
+  if (const char* const most = value_of("NVSHMEM_MAX_MEMORY_PER_GPU")) {
+    auto bytes = symm::parse_size(most);
+    if (!bytes)
+      return Failure{bytes.error().status, "NVSHMEM_MAX_MEMORY_PER_GPU: " + bytes.error().message};
+    found.heap_bytes_most = *bytes;
   }
   found.spans_nodes =
       value_of("PENSTOCK_GPUS_OF_NODES") == nullptr || is_on("PENSTOCK_GPUS_OF_NODES");
@@ -109,7 +117,10 @@ Outcome<Environment> read_environment() {
 std::string info_text() {
   return R"(Environment variables of NVSHMEM programs:
   NVSHMEM_SYMMETRIC_SIZE  size of each PE's symmetric heap in its GPU: a number, and k, m, g or t after it
-                          (512m, 1.5g). Default: 1g
+                          (512m, 1.5g). Where it is not set a heap begins with 1g and grows
+  NVSHMEM_MAX_MEMORY_PER_GPU
+                          what a heap grows to. Default: 128g, and no more than NVSHMEM_SYMMETRIC_SIZE where that
+                          is set
   NVSHMEM_VERSION         set to anything: PE 0 prints the library's version at the start
   NVSHMEM_INFO            set to anything: PE 0 prints this text at the start
   NVSHMEM_DEBUG           VERSION, WARN, INFO or TRACE: how much is told on standard error

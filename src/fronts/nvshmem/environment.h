@@ -10,10 +10,13 @@ namespace penstock::nvshmem {
 
 struct Environment {
   uint64_t heap_bytes = uint64_t{1} << 30;  // NVSHMEM_SYMMETRIC_SIZE; as much as NVSHMEM has
-  bool spans_nodes = true;                  // PENSTOCK_GPUS_OF_NODES; 0: hosts carry nothing
-  bool wants_version = false;               // NVSHMEM_VERSION, or NVSHMEM_DEBUG at any level
-  bool wants_info = false;                  // NVSHMEM_INFO
-  log::Level told = log::Level::warning;    // NVSHMEM_DEBUG: what is told, and what is worse
+  // What the heap grows to: NVSHMEM_MAX_MEMORY_PER_GPU, with NVSHMEM's default. 0: a size was set,
+  // and no more.
+  uint64_t heap_bytes_most = uint64_t{128} << 30;
+  bool spans_nodes = true;                // PENSTOCK_GPUS_OF_NODES; 0: hosts carry nothing
+  bool wants_version = false;             // NVSHMEM_VERSION, or NVSHMEM_DEBUG at any level
+  bool wants_info = false;                // NVSHMEM_INFO
+  log::Level told = log::Level::warning;  // NVSHMEM_DEBUG: what is told, and what is worse
   std::string told_to;    // NVSHMEM_DEBUG_FILE, with host and process put in; empty: standard error
   std::string interface;  // NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME; empty: all
 };

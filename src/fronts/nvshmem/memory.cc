@@ -2,6 +2,7 @@
 // returns when all have come.
 #include "calls.h"
 #include "limits.h"
+#include "units.h"
 
 namespace front = penstock::nvshmem;
 using penstock::Status;
@@ -15,21 +16,33 @@ void meet(const char* call) {
   if (const Status met = all.barrier(all.world()); !met.ok()) front::fault_status(call, met);
 }
 
-void tell_exhausted(const char* call, uint64_t bytes) {
-  const penstock::symm::Heap& heap = front::on_device(call).heap->heap();
+void tell_exhausted(const char* call, uint64_t bytes, const std::string& why) {
   penstock::log::warning(
-      "{}: PE {}: no room for {} bytes on the symmetric heap: {} are free in one piece (set "
-      "NVSHMEM_SYMMETRIC_SIZE to more)",
-      call, front::group(call).me(), bytes, heap.largest_free());
+      "{}: PE {}: no room for {} bytes on the symmetric heap: {} are free in one piece, and {} "
+      "(NVSHMEM_SYMMETRIC_SIZE, NVSHMEM_MAX_MEMORY_PER_GPU)",
+      call, front::group(call).me(), bytes, front::on_device(call).heap->largest_free(), why);
+}
+
+// Whether it has room for it now, on all PEs. They come together in it.
+bool grow(const char* call, const front::OnDevice& there, size_t bytes) {
+  const auto grown = there.heap->grow(bytes);
+  if (grown) {
+    front::tell_reach(call, there);
+    return true;
+  }
+  if (grown.error().status.code() == penstock::Code::peer_gone)
+    front::fault_status(call, grown.error().status);
+  tell_exhausted(call, bytes, grown.error().message);
+  return false;
 }
 
 // All PEs get the same place, or none: what is free depends on the calls alone.
 void* allocate(const char* call, size_t bytes, size_t alignment) {
   front::OnDevice& there = front::on_device(call);
   if (bytes == 0) return nullptr;
-  const auto place = there.heap->heap().allocate(bytes, alignment);
+  auto place = there.heap->allocate(bytes, alignment);
+  if (!place && grow(call, there, bytes)) place = there.heap->allocate(bytes, alignment);
   meet(call);
-  if (!place) tell_exhausted(call, bytes);
   return place ? there.heap->address(*place) : nullptr;
 }
 
@@ -74,7 +87,7 @@ NVSHMEM_DEFINE void nvshmem_free(void* pointer) {
   // Others may still be putting into it.
   meet(call);
   if (pointer == nullptr) return;
-  if (!there.heap->heap().release(there.heap->offset(pointer))) {
+  if (!there.heap->release(there.heap->offset(pointer))) {
     front::fault(call,
                  fmt::format("address {}: nothing of nvshmem_malloc() begins there", pointer));
   }

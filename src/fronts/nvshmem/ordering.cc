@@ -13,6 +13,7 @@ void check(const char* call, Status status) {
 int sync(const char* call, nvshmem_team_t team, bool is_barrier) {
   penstock::symm::Team* const meant = front::find_team(call, team);
   if (meant == nullptr) return NVSHMEMX_ERROR_INVALID_VALUE;
+  if (team == NVSHMEM_TEAM_WORLD) front::take_current_device(call);
   if (is_barrier) front::quiet(call);
   check(call, front::group(call).sync(*meant));
   return 0;

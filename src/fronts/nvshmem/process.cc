@@ -48,9 +48,10 @@ Outcome<std::unique_ptr<OnDevice>> make_device(symm::Group& group, const Environ
   auto made = std::make_unique<OnDevice>();
   TRY_ASSIGN(const engine::DeviceId id, gpu::current_device());
   TRY_ASSIGN(made->device, gpu::open_symmetric_device(id));
-  TRY_ASSIGN(made->heap, symm::DeviceHeap::make(
-                             group, *made->device,
-                             {.bytes = wanted.heap_bytes, .spans_nodes = wanted.spans_nodes}));
+  TRY_ASSIGN(made->heap, symm::DeviceHeap::make(group, *made->device,
+                                                {.bytes = wanted.heap_bytes,
+                                                 .most = wanted.heap_bytes_most,
+                                                 .spans_nodes = wanted.spans_nodes}));
   TRY_ASSIGN(made->streams, symm::DeviceStreams::make(*made->heap));
   TRY_ASSIGN(made->words, symm::DeviceWords::make(*made->heap));
   made->team_streams = std::make_unique<TeamStreams>(id);
@@ -105,16 +106,30 @@ OnDevice& on_device(const char* call) {
   return *own.on_device;
 }
 
+void take_current_device(const char* call) {
+  const bool is_there = current_device.load(std::memory_order_acquire) != nullptr;
+  if (!is_there && gpu::has_current_device()) on_device(call);
+}
+
 bool has_begun() {
   Process& own = process();
   const std::lock_guard lock(own.mutex);
   return own.inits > 0;
 }
 
-void begin(const char* call, std::unique_ptr<job::Member> member) {
+bool has_been_finalized() {
   Process& own = process();
   const std::lock_guard lock(own.mutex);
-  if (own.inits++ > 0) return;
+  return own.was_finalized;
+}
+
+namespace {
+
+// False: it had begun before.
+bool begin_on_hosts(const char* call, std::unique_ptr<job::Member> member) {
+  Process& own = process();
+  const std::lock_guard lock(own.mutex);
+  if (own.inits++ > 0) return false;
   own.was_finalized = false;
   own.pid = ::getpid();
   const auto environment = read_environment();
@@ -146,6 +161,13 @@ void begin(const char* call, std::unique_ptr<job::Member> member) {
     fault(call, "the first teams cannot be made");
   current_group.store(own.group.get(), std::memory_order_release);
   tell_at_start(*environment, own.group->me());
+  return true;
+}
+
+}  // namespace
+
+void begin(const char* call, std::unique_ptr<job::Member> member) {
+  if (begin_on_hosts(call, std::move(member))) take_current_device(call);
 }
 
 void finish(const char* call) {

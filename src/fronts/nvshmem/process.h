@@ -16,8 +16,8 @@
 
 namespace penstock::nvshmem {
 
-// A PE's GPU: chosen by the program after nvshmem_init(), so it comes with the first call that
-// needs it, which all PEs make.
+// A PE's GPU. Programs choose it before nvshmem_init() or after it: it comes with the first call
+// that all PEs make once it is chosen, or that needs it.
 struct OnDevice {
   std::unique_ptr<gpu::SymmetricDevice> device;
   std::unique_ptr<symm::DeviceHeap> heap;
@@ -64,9 +64,13 @@ inline symm::Group& group(const char* call) {
 // The GPU that is current in the calling thread becomes this PE's, if it has none yet: then all PEs
 // come here together.
 OnDevice& on_device(const char* call);
+// The same where one is current, in a call that all PEs make and that needs none: kernels may be
+// launched behind it.
+void take_current_device(const char* call);
 
-// Between an init and the finalize that ends it.
+// Between an init and the finalize that ends it; and behind that, until it begins anew.
 bool has_begun();
+bool has_been_finalized();
 // For `call`: with the job that a launcher, or the caller, has made; null: as the environment says.
 // After the last finalize it begins anew.
 void begin(const char* call, std::unique_ptr<job::Member> member);

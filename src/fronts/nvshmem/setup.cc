@@ -34,7 +34,10 @@ NVSHMEM_DEFINE void nvshmem_global_exit(int status) {
 }
 
 NVSHMEM_DEFINE int nvshmemx_init_status(void) {
-  if (front::current_group.load() == nullptr) return NVSHMEM_STATUS_NOT_INITIALIZED;
+  if (front::current_group.load() == nullptr) {
+    return front::has_been_finalized() ? NVSHMEM_STATUS_IS_BOOTSTRAPPED
+                                       : NVSHMEM_STATUS_NOT_INITIALIZED;
+  }
   return front::current_device.load() == nullptr ? NVSHMEM_STATUS_IS_BOOTSTRAPPED
                                                  : NVSHMEM_STATUS_IS_INITIALIZED;
 }

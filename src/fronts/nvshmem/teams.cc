@@ -27,6 +27,20 @@ nvshmem_team_config_t config_of(const nvshmem_team_config_t* given, long mask) {
   return config;
 }
 
+// Those which have this PE's place on their nodes, one of each; itself alone where nodes have
+// different numbers of PEs, or not one behind the other.
+PeSet same_of_nodes(symm::Group& group) {
+  const PeSet alone = {group.me(), 1, 1};
+  const uint32_t of_node = group.node().size();
+  if (group.size() % of_node != 0) return alone;
+  for (uint32_t pe = 0; pe < group.size(); ++pe) {
+    const bool begins = pe % of_node == 0;
+    const bool goes_on = pe > 0 && group.node_of(pe) == group.node_of(pe - 1);
+    if (begins == goes_on) return alone;
+  }
+  return {group.me() % of_node, of_node, group.size() / of_node};
+}
+
 }  // namespace
 
 Status make_first_teams(symm::Group& group) {
@@ -35,9 +49,9 @@ Status make_first_teams(symm::Group& group) {
   teams[NVSHMEM_TEAM_WORLD] = &group.world();
   teams[NVSHMEM_TEAM_SHARED] = &group.node();
   // In the order of their numbers, as each split takes the lowest that is free.
-  const PeSet own = {group.me(), 1, 1};
-  for (const auto& [number, part] : {std::pair(NVSHMEMX_TEAM_NODE, group.node().set()),
-                                     std::pair(NVSHMEMX_TEAM_SAME_MYPE_NODE, own)}) {
+  for (const auto& [number, part] :
+       {std::pair(NVSHMEMX_TEAM_NODE, group.node().set()),
+        std::pair(NVSHMEMX_TEAM_SAME_MYPE_NODE, same_of_nodes(group))}) {
     const auto made = group.split(group.world(), part);
     if (!made) return made.error().status;
     ASSERT(*made != nullptr && (*made)->id() == static_cast<uint32_t>(number));
@@ -108,6 +122,8 @@ int split(const char* call, nvshmem_team_t parent, const PeSet& part,
   *made = NVSHMEM_TEAM_INVALID;
   symm::Team* const from = find_team(call, parent);
   if (from == nullptr) return NVSHMEMX_ERROR_INVALID_VALUE;
+  // By all of the parent: those who are in the part would wait for the others.
+  on_device(call);
   const auto split = group(call).split(*from, part);
   if (!split) {
     if (split.error().status.code() == Code::peer_gone) fault_status(call, split.error().status);

@@ -46,6 +46,12 @@ Status tell_units(const symm::DeviceHeap& heap) {
   return {};
 }
 
+void tell_reach(const char* call, const OnDevice& there) {
+  if (const Status told = tell_units(*there.heap); !told.ok()) fault_status(call, told);
+  symm::Group& all = group(call);
+  if (const Status met = all.barrier(all.world()); !met.ok()) fault_status(call, met);
+}
+
 Status tell_loaded(const OnDevice& there, std::byte* state) {
   const std::lock_guard lock(units_mutex);
   TRY(there.heap->tell(state));

@@ -27,6 +27,8 @@ struct OnDevice;
 
 // Writes to all units that are known, of modules, too; those that are added later are told then.
 Status tell_units(const symm::DeviceHeap& heap);
+// The same together with all PEs, as kernels know how far symmetric memory reaches.
+void tell_reach(const char* call, const OnDevice& there);
 // The state of code that the program has loaded by the driver, which is in no list. not_found: it
 // has none.
 Outcome<std::byte*> state_in(const gpu::LoadedCode& code, const OnDevice& there);

@@ -26,7 +26,7 @@ void near_is_as_it_should_be(const Pe& pe, const OnDevice& on, const Apart& apar
     CHECK((on.heap->state().near_pes[0] >> other & 1) == (is_near ? 1 : 0));
   }
   CHECK(on.heap->has_far() && on.heap->has_far(pe.group.world()));
-  CHECK(on.heap->heap().release(on.heap->offset(word)));
+  CHECK(on.heap->release(on.heap->offset(word)));
 }
 
 // Words with zeros, which all PEs have when it returns.
@@ -70,8 +70,8 @@ void bytes_go(const Pe& pe, const OnDevice& on, DeviceStreams& streams) {
   seen = words_at(*on.device, dest, 2000);
   for (uint64_t i = 0; i < 1000; ++i) CHECK(seen[2 * i] == value(pe.left(), 5 * i));
   CHECK(streams.barrier(pe.group.world(), nullptr).ok());
-  CHECK(on.heap->heap().release(on.heap->offset(dest)));
-  CHECK(on.heap->heap().release(on.heap->offset(source)));
+  CHECK(on.heap->release(on.heap->offset(dest)));
+  CHECK(on.heap->release(on.heap->offset(source)));
 }
 
 // One word that all change, near and far: no change is lost.
@@ -99,7 +99,7 @@ void words_change(const Pe& pe, const OnDevice& on, DeviceStreams& streams) {
   CHECK(words.get(&told, all + 2, sizeof told, pe.me()).ok());
   CHECK(told == 7 + pe.left());
   CHECK(pe.group.barrier(pe.group.world()).ok());
-  CHECK(on.heap->heap().release(on.heap->offset(all)));
+  CHECK(on.heap->release(on.heap->offset(all)));
 }
 
 // A word goes round by signals and waits, with bytes before it.
@@ -123,8 +123,8 @@ void signals_go_round(const Pe& pe, const OnDevice& on, DeviceStreams& streams) 
   }
   CHECK(streams.barrier(pe.group.world(), nullptr).ok());
   CHECK(on.device->synchronize(nullptr).ok());
-  CHECK(on.heap->heap().release(on.heap->offset(token)));
-  CHECK(on.heap->heap().release(on.heap->offset(signal)));
+  CHECK(on.heap->release(on.heap->offset(token)));
+  CHECK(on.heap->release(on.heap->offset(signal)));
 }
 
 void gpus_apart(const Pe& pe, const Apart& apart) {

@@ -277,7 +277,7 @@ void use_adopted(const Pe& pe, const OnDevice& on, DeviceStreams& streams, uint6
   CHECK(on.device->synchronize(nullptr).ok());
   CHECK(on.heap->disown(*adopted, kBytes).ok());
   CHECK(!on.heap->is_far(words, 8, pe.right()) && on.heap->at(words, 8, pe.me()) == nullptr);
-  CHECK(on.heap->heap().release(on.heap->offset(source)));
+  CHECK(on.heap->release(on.heap->offset(source)));
 }
 
 void adopted_of_far(const Pe& pe, const OnDevice& on) {

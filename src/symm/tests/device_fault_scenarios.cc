@@ -155,12 +155,12 @@ void heap_that_is_full(const Pe& pe) {
   CHECK(steady_clock::now() - begin_time < kSoon);
 
   const auto heap = make_heap(pe.group, *device, 8 << 20);
-  CHECK(!heap->heap().allocate(9 << 20, 16));
+  CHECK(!heap->allocate(9 << 20, 16));
   // It is as it was.
-  const auto whole = heap->heap().allocate(8 << 20, 16);
+  const auto whole = heap->allocate(8 << 20, 16);
   CHECK(whole);
-  CHECK(!heap->heap().allocate(uint64_t{8} << 20, 16));
-  CHECK(heap->heap().release(*whole));
+  CHECK(!heap->allocate(uint64_t{8} << 20, 16));
+  CHECK(heap->release(*whole));
   const auto streams = make_streams(*heap);
   use(pe.group, *heap, *streams, 1);
 }

@@ -46,7 +46,7 @@ inline std::unique_ptr<DeviceStreams> make_streams(DeviceHeap& heap) {
 
 template <class T>
 T* allocate(DeviceHeap& heap, uint64_t count) {
-  const auto place = heap.heap().allocate(count * sizeof(T), alignof(T));
+  const auto place = heap.allocate(count * sizeof(T), alignof(T));
   CHECK(place);
   return reinterpret_cast<T*>(heap.address(*place));
 }
@@ -126,7 +126,7 @@ inline void use(Group& group, DeviceHeap& heap, DeviceStreams& streams, uint64_t
   CHECK(streams.barrier(group.world(), nullptr).ok());
   CHECK(heap.device().synchronize(nullptr).ok());
   CHECK(streams.failure() == device::kSymmNothing);
-  CHECK(heap.heap().release(heap.offset(dest)));
+  CHECK(heap.release(heap.offset(dest)));
 }
 
 }  // namespace penstock::symm::test

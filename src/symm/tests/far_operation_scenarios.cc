@@ -134,8 +134,8 @@ void many_in_a_row(const Pe& pe, const OnDevice& on, DeviceStreams& streams) {
   }
   const auto seen = words_at(*on.device, words, kWords);
   for (uint64_t i = 0; i < kWords; ++i) CHECK(seen[i] == wanted[i]);
-  CHECK(on.heap->heap().release(on.heap->offset(copy)));
-  CHECK(on.heap->heap().release(on.heap->offset(words)));
+  CHECK(on.heap->release(on.heap->offset(copy)));
+  CHECK(on.heap->release(on.heap->offset(words)));
 }
 
 void try_operations(const Pe& pe, const OnDevice& on) {

@@ -17,7 +17,8 @@ using Gpu = SimulatedDevices::Gpu;
 
 namespace {
 
-thread_local uint32_t current_of_thread = 0;
+constexpr uint32_t kNone = ~uint32_t{0};
+thread_local uint32_t current_of_thread = kNone;
 
 class SimulatedDevice final : public gpu::SymmetricDevice {
  public:
@@ -235,6 +236,10 @@ SimulatedDevices::~SimulatedDevices() = default;
 
 Outcome<DeviceId> SimulatedDevices::current() {
   return DeviceId(current_of_thread < gpus_.size() ? current_of_thread : 0);
+}
+
+bool SimulatedDevices::has_current() {
+  return current_of_thread != kNone;
 }
 
 Outcome<std::unique_ptr<gpu::SymmetricDevice>> SimulatedDevices::open(DeviceId device) {

@@ -67,6 +67,10 @@ class SimulatedWindow final : public gpu::Window {
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     ASSERT(left != MAP_FAILED);
     parts_.erase(part);
+    const auto own = own_.find(offset);
+    if (own == own_.end()) return;
+    gpu_.give_back(own->second);
+    own_.erase(own);
   }
 
   Outcome<void> map(uint64_t offset, uint64_t length, int descriptor) override {

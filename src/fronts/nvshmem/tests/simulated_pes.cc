@@ -90,7 +90,7 @@ void a_whole_program() {
   // The same place once more.
   CHECK(allocate<long>(1000) == words);
   nvshmem_finalize();
-  CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_NOT_INITIALIZED);
+  CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_IS_BOOTSTRAPPED);
 }
 
 void inits_are_counted() {
@@ -116,7 +116,7 @@ void begins_again() {
     CHECK(nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 1, pe.pes, nullptr, 0, &all) == 0);
     CHECK(nvshmem_team_sync(all) == 0);
     nvshmem_finalize();
-    CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_NOT_INITIALIZED);
+    CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_IS_BOOTSTRAPPED);
   }
 }
 
@@ -124,7 +124,7 @@ void device_by_attribute() {
   nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
   attributes.args.cuda_device_id = 2;
   CHECK(nvshmemx_init_attr(0, &attributes) == NVSHMEMX_ERROR_INVALID_VALUE);
-  CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_NOT_INITIALIZED);
+  CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_IS_BOOTSTRAPPED);
   attributes.args.cuda_device_id = 1;
   CHECK(nvshmemx_init_attr(0, &attributes) == 0);
   CHECK(gpus().current()->value == 1);
@@ -207,23 +207,6 @@ void threads_wait_for_others() {
     reduce(NVSHMEM_TEAM_WORLD, words + 1);
   }
   nvshmem_team_destroy(other);
-  nvshmem_finalize();
-}
-
-// By a heap of 8 MiB (simulated_test.cc).
-void heap_is_full() {
-  begin();
-  auto* const some = static_cast<char*>(nvshmem_malloc(1 << 20));
-  CHECK(some != nullptr);
-  CHECK(nvshmem_malloc(64 << 20) == nullptr);
-  CHECK(nvshmem_malloc(SIZE_MAX) == nullptr && nvshmem_calloc(SIZE_MAX, 2) == nullptr);
-  CHECK(nvshmem_align(1 << 12, SIZE_MAX - 100) == nullptr);
-  std::vector<void*> all;
-  while (void* const one = nvshmem_malloc(1 << 20)) all.push_back(one);
-  CHECK(all.size() >= 5);
-  nvshmem_char_p(some, 'a', 0);
-  for (void* const one : all) nvshmem_free(one);
-  CHECK(nvshmem_malloc(4 << 20) != nullptr);
   nvshmem_finalize();
 }
 
@@ -425,7 +408,6 @@ constexpr Named kAll[] = {
     {"counted", inits_are_counted},
     {"in_flight", finalize_with_work_in_flight},
     {"threads", threads_wait_for_others},
-    {"full", heap_is_full},
     {"before_init", before_init},
     {"after_finalize", after_finalize},
     {"finalize_twice", finalize_twice},
@@ -460,7 +442,8 @@ constexpr Named kAll[] = {
 int main(int argc, char** argv) {
   using namespace penstock;
   gpu::replace_symmetric_devices(&nvshmem::test::gpus());
-  for (const auto* all : {nvshmem::test::kAll, nvshmem::test::kFarPrograms}) {
+  for (const auto* all :
+       {nvshmem::test::kAll, nvshmem::test::kFarPrograms, nvshmem::test::kHeapPrograms}) {
     for (const auto* one = all; one->name != nullptr; ++one) {
       if (argc != 2 || std::strcmp(one->name, argv[1]) != 0) continue;
       one->run();

@@ -44,5 +44,6 @@ struct Named {
   void (*run)();
 };
 extern const Named kFarPrograms[];
+extern const Named kHeapPrograms[];
 
 }  // namespace penstock::nvshmem::test

@@ -105,7 +105,8 @@ class SymmetricDevice {
   // Whether it is memory of the program's context (cudaMalloc, managed memory), so that copies wait
   // as long as a call of the program shuts others out of that, whatever context they are made in.
   virtual bool is_programs(const void* address) const = 0;
-  // That no other stream of this process has, ever.
+  // That no other stream of this process has, ever. Asking for that of a stream that is being
+  // captured fails, and ends the capture; 0 then.
   virtual uint64_t number_of(engine::DeviceStream stream) const = 0;
   // Memory of the device, and of no context. no_memory.
   virtual Result<void*> allocate(uint64_t bytes) = 0;
@@ -119,6 +120,8 @@ class SymmetricDevice {
 // The device that is current in the calling thread, as the program's own runtime has chosen it; the
 // first one where none is.
 Outcome<engine::DeviceId> current_device();
+// Whether the program, or a library of it, has chosen one for the calling thread.
+bool has_current_device();
 // As cudaSetDevice(): from here on it is current in the calling thread, for the program, too.
 // invalid_argument: this process sees no such device.
 Result<void, Failure> make_current(engine::DeviceId device);
@@ -130,11 +133,12 @@ Outcome<std::unique_ptr<SymmetricDevice>> open_symmetric_device(engine::DeviceId
 // takes some 150 ms, and some 500 MiB of the device's memory for as long as there is one.
 Outcome<std::unique_ptr<SymmetricDevice>> open_device_apart(engine::DeviceId device);
 
-// What stands behind these four in a test. Thread safe.
+// What stands behind these in a test. Thread safe.
 class SymmetricDevices {
  public:
   virtual ~SymmetricDevices() = default;
   virtual Outcome<engine::DeviceId> current() = 0;
+  virtual bool has_current() = 0;
   virtual Result<void, Failure> make_current(engine::DeviceId device) = 0;
   virtual Outcome<std::unique_ptr<SymmetricDevice>> open(engine::DeviceId device) = 0;
   virtual Outcome<std::unique_ptr<SymmetricDevice>> open_apart(engine::DeviceId device) = 0;

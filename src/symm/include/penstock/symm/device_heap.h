@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,12 +21,13 @@ namespace penstock::symm {
 struct DeviceHeapOptions {
   uint64_t bytes = 0;  // of each PE; 0: a quarter of the device's memory. Taken at once, as the
                        // driver gives none as it is touched.
+  uint64_t most = 0;   // that it grows to; less than `bytes`: it does not grow
   // Whether PEs may be on several nodes, and on GPUs of one node that have no access to each other:
   // what hosts have to carry. The same on all PEs.
   bool spans_nodes = true;
 };
 
-struct AdoptedFacts;  // adopted.cc
+struct PartFacts;  // device_parts.cc
 class DeviceFar;
 
 // Made and used as the group's own heap is: the same calls give the same places. Destroyed before
@@ -44,7 +46,14 @@ class DeviceHeap {
 
   gpu::SymmetricDevice& device() { return device_; }
   uint32_t me() const { return group_.me(); }
-  Heap& heap() { return heap_; }
+  // As Heap's, of all that it has grown by, too.
+  std::optional<uint64_t> allocate(uint64_t bytes, uint64_t alignment);
+  bool release(uint64_t offset);
+  uint64_t largest_free() const;
+  // More memory, on all PEs or none, in which `bytes` have room in one piece. Together with all of
+  // the group, in the same order as adopt(). no_memory: it has `most`, or some PE's device has no
+  // more. Tell units again after it: state() has changed.
+  Outcome<void> grow(uint64_t bytes);
   std::byte* address(uint64_t offset) const { return memory_.own + offset; }
   uint64_t offset(const void* address) const { return memory_.offset_of(address); }
 
@@ -100,24 +109,25 @@ class DeviceHeap {
  private:
   struct Made;
   static Outcome<Made> make_once(Group& group, gpu::SymmetricDevice& device,
-                                 const DeviceHeapOptions& options, uint64_t bytes,
-                                 const DeviceAccess& known);
+                                 const DeviceHeapOptions& options, const DeviceAccess& known);
   static Outcome<Made> make_apart(Group& group, gpu::SymmetricDevice& device,
-                                  const DeviceHeapOptions& options, uint64_t bytes, Made& first);
+                                  const DeviceHeapOptions& options, Made& first);
   DeviceHeap(Group& group, gpu::SymmetricDevice& device, std::unique_ptr<gpu::Window> window,
-             const Window& memory, const DeviceAccess& access);
+             const Window& memory, uint64_t most, const DeviceAccess& access);
   Outcome<void> begin();
   Outcome<void> begin_far();
   Status tell_of_far(const Team& team);
   uint64_t place_for(uint64_t bytes) const;
-  Outcome<void> adopt_at(uint64_t place, const void* memory, uint64_t bytes,
-                         std::vector<bool>& is_mapped);
+  Outcome<void> grow_by(uint64_t bytes);
+  Outcome<void> extend(uint64_t place, uint64_t bytes, const Outcome<UniqueFd>& own);
+  Outcome<void> extend_at(uint64_t place, uint64_t bytes, const Outcome<UniqueFd>& own,
+                          std::vector<bool>& is_mapped);
   Outcome<void> map_of_others(uint64_t place, uint64_t bytes, const std::vector<job::Brought>& all,
                               std::vector<bool>& is_mapped);
-  Outcome<std::vector<job::Brought>> tell_of_adopted(const char* what, bool could,
-                                                     const AdoptedFacts& facts,
-                                                     std::span<const int> descriptors);
-  void tell_proxy(const std::map<uint64_t, uint64_t>& adopted);
+  Outcome<std::vector<job::Brought>> tell_of_part(const char* what, bool could,
+                                                  const PartFacts& facts,
+                                                  std::span<const int> descriptors);
+  void tell_proxy(const std::map<uint64_t, uint64_t>& behind);
   void unmap_of_all(uint64_t place, const std::vector<bool>& is_mapped);
   void set_reach();
 
@@ -129,9 +139,12 @@ class DeviceHeap {
   const DeviceAccess access_;
   const uint64_t near_;                                           // PEs, bit by bit
   std::array<uint64_t, device::kSymmTeamsMax / 64> far_teams_{};  // as kernels have it
+  const uint64_t most_;
+  // These are of the thread that makes the calls which all make.
   Heap heap_;
-  std::map<uint64_t, uint64_t> adopted_;  // length by offset; of the thread that makes these calls
-  std::atomic<uint64_t> reach_;           // offsets below it are symmetric
+  std::map<uint64_t, Heap> grown_;       // by offset
+  std::map<uint64_t, uint64_t> behind_;  // lengths of what is behind the heap, by offset
+  std::atomic<uint64_t> reach_;          // offsets below it are symmetric
   device::SymmState state_{};
   uint32_t* trouble_ = nullptr;     // of the host, for kernels; stays as long as the process
   std::unique_ptr<DeviceFar> far_;  // null: all PEs are near

@@ -47,6 +47,7 @@ class SimulatedDevices final : public gpu::SymmetricDevices {
   ~SimulatedDevices() override;
 
   Outcome<engine::DeviceId> current() override;
+  bool has_current() override;
   Result<void, Failure> make_current(engine::DeviceId device) override;
   Outcome<std::unique_ptr<gpu::SymmetricDevice>> open(engine::DeviceId device) override;
   Outcome<std::unique_ptr<gpu::SymmetricDevice>> open_apart(engine::DeviceId device) override;

@@ -18,6 +18,8 @@ def files(vendor):
     yield "include/nvshmem_device.h", headers.device_h()
     for name in headers.OTHERS:
         yield "include/" + name, headers.other(name)
+    for name, missing in headers.WITHOUT_OWN.items():
+        yield "include/" + name, headers.without_own(name, missing)
     yield from definitions.files()
     yield "definitions_collectives.cc", definitions_collectives.source()
     yield from programs.files()

@@ -59,6 +59,10 @@ def main():
         [*kernels, "-std=c++14", "-arch=sm_80", "-c", EXAMPLE],
         [*kernels, "-std=c++17", "-arch=sm_90", "-rdc=true", "-c", EXAMPLE],
         [*kernels, "-std=c++17", "-arch=sm_90", "-c", HERE / "foreign_program.cu"],
+        [arguments.cc, "-std=c99", "-pedantic", *host, HERE / "foreign_names.c"],
+        [arguments.cxx, "-std=c++11", *host, "-x", "c++", HERE / "foreign_names.c"],
+        [*kernels, "-std=c++14", "-arch=sm_90", "-x", "cu", "-c", HERE / "foreign_names.c"],
+        [*kernels, "-std=c++17", "-arch=sm_90", "-x", "cu", "-rdc=true", "-c", HERE / "foreign_names.c"],
         [*kernels, "-std=c++20", "-arch=sm_90", f"-I{ROOT}/src/ring/include", f"-I{ROOT}/src/api/include", "-c", FILE_EXAMPLE],
         [*kernels, "-std=c++17", "-arch=sm_90", "-ptx", made / "every_words.cu"],
     ]

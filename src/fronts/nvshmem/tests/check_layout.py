@@ -125,6 +125,9 @@ def check_package(arguments, checks, scratch):
         cmake_minimum_required(VERSION 3.20)
         project(uses_nvshmem LANGUAGES CXX)
         find_package(NVSHMEM 3.4 REQUIRED)
+        if("${{NVSHMEM_VERSION}}" VERSION_LESS 3.4)
+          message(FATAL_ERROR "it is version ${{NVSHMEM_VERSION}}")
+        endif()
         find_package(NVSHMEM 4 QUIET)
         if(NVSHMEM_FOUND)
           message(FATAL_ERROR "it is no version 4")
@@ -135,13 +138,17 @@ def check_package(arguments, checks, scratch):
           target_link_libraries(with_${{library}} PRIVATE nvshmem::${{library}})
         endforeach()
         target_link_libraries(with_nvshmem_device PRIVATE nvshmem::nvshmem_host)
+        add_executable(with_variables {HERE}/layout/pes.cc)
+        target_include_directories(with_variables PRIVATE ${{NVSHMEM_INCLUDE_DIRS}})
+        target_include_directories(with_variables SYSTEM PRIVATE {arguments.cuda_include})
+        target_link_libraries(with_variables PRIVATE ${{NVSHMEM_LIBRARIES}})
         """))
     configured = run([arguments.cmake, "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={arguments.home}",
                       f"-DCMAKE_CXX_COMPILER={arguments.cxx}"])
     built = run([arguments.cmake, "--build", project / "build"])
     checks.that("a CMake project is built", configured.returncode == 0 and built.returncode == 0,
                 configured.stderr + built.stdout + built.stderr)
-    for library in ("nvshmem", "nvshmem_host", "nvshmem_device"):
+    for library in ("nvshmem", "nvshmem_host", "nvshmem_device", "variables"):
         program = project / "build" / f"with_{library}"
         answer = run([program]) if program.exists() else None
         checks.that(f"and runs: {library}", answer is not None and answer.stdout == "0 of 1\n",

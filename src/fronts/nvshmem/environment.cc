@@ -71,6 +71,29 @@ std::string with_names(const char* path) {
   return named;
 }
 
+// As NVSHMEM has it: a number, perhaps one of k, m, g and t, and whatever the user writes after
+// that, as in 1GB.
+Outcome<uint64_t> parse_heap_size(const std::string& text) {
+  const size_t unit = text.find_first_not_of("0123456789.eE+-");
+  const std::string number = text.substr(0, unit);
+  const bool has_unit = unit != std::string::npos && !number.empty() &&
+                        std::strchr("kKmMgGtT", text[unit]) != nullptr;
+  if (has_unit || unit == std::string::npos) {
+    char* end = nullptr;
+    if (std::strtod(number.c_str(), &end) == 0 && *end == 0) return uint64_t{0};
+  }
+  return symm::parse_size(has_unit ? text.substr(0, unit + 1) : text);
+}
+
+// 0 is as good as not set.
+Outcome<uint64_t> heap_size(const char* name) {
+  const char* const text = value_of(name);
+  if (text == nullptr) return uint64_t{0};
+  auto bytes = parse_heap_size(text);
+  if (bytes) return bytes;
+  return Failure{bytes.error().status, fmt::format("{}: {}", name, bytes.error().message)};
+}
+
 std::string ignored_variables() {
   std::string text;
   for (char** one = environ; *one != nullptr; ++one) {
@@ -89,19 +112,13 @@ Outcome<Environment> read_environment() {
   Environment found;
   found.wants_version = is_on("NVSHMEM_VERSION");
   found.wants_info = is_on("NVSHMEM_INFO");
-  if (const char* const size = value_of("NVSHMEM_SYMMETRIC_SIZE")) {
-    auto bytes = symm::parse_size(size);
-    if (!bytes)
-      return Failure{bytes.error().status, "NVSHMEM_SYMMETRIC_SIZE: " + bytes.error().message};
-    found.heap_bytes = *bytes;
+  TRY_ASSIGN(const uint64_t bytes, heap_size("NVSHMEM_SYMMETRIC_SIZE"));
+  TRY_ASSIGN(const uint64_t most, heap_size("NVSHMEM_MAX_MEMORY_PER_GPU"));
+  if (bytes != 0) {
+    found.heap_bytes = bytes;
     found.heap_bytes_most = 0;
   }
-  if (const char* const most = value_of("NVSHMEM_MAX_MEMORY_PER_GPU")) {
-    auto bytes = symm::parse_size(most);
-    if (!bytes)
-      return Failure{bytes.error().status, "NVSHMEM_MAX_MEMORY_PER_GPU: " + bytes.error().message};
-    found.heap_bytes_most = *bytes;
-  }
+  if (most != 0) found.heap_bytes_most = most;
   found.spans_nodes =
       value_of("PENSTOCK_GPUS_OF_NODES") == nullptr || is_on("PENSTOCK_GPUS_OF_NODES");
   if (const char* const level = value_of("NVSHMEM_DEBUG")) {
@@ -117,7 +134,8 @@ Outcome<Environment> read_environment() {
 std::string info_text() {
   return R"(Environment variables of NVSHMEM programs:
   NVSHMEM_SYMMETRIC_SIZE  size of each PE's symmetric heap in its GPU: a number, and k, m, g or t after it
-                          (512m, 1.5g). Where it is not set a heap begins with 1g and grows
+                          (512m, 1.5g; 1GB is 1g, as what follows the letter does not count). Where it is not
+                          set, or 0, a heap begins with 1g and grows
   NVSHMEM_MAX_MEMORY_PER_GPU
                           what a heap grows to. Default: 128g, and no more than NVSHMEM_SYMMETRIC_SIZE where that
                           is set

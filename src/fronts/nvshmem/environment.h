@@ -9,7 +9,8 @@
 namespace penstock::nvshmem {
 
 struct Environment {
-  uint64_t heap_bytes = uint64_t{1} << 30;  // NVSHMEM_SYMMETRIC_SIZE; as much as NVSHMEM has
+  // NVSHMEM_SYMMETRIC_SIZE; where it is 0 or not set, as much as NVSHMEM has.
+  uint64_t heap_bytes = uint64_t{1} << 30;
   // What the heap grows to: NVSHMEM_MAX_MEMORY_PER_GPU, with NVSHMEM's default. 0: a size was set,
   // and no more.
   uint64_t heap_bytes_most = uint64_t{128} << 30;

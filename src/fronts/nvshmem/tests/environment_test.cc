@@ -39,6 +39,29 @@ TEST(ReadNvshmemEnvironment, takes_what_is_set) {
   EXPECT_EQ(found->interface, "^docker,lo");
 }
 
+TEST(ReadNvshmemEnvironment, takes_sizes_as_users_write_them) {
+  constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+  for (const auto& [text, bytes] :
+       {std::pair("1GB", 1024 * kMebibyte), std::pair("1GiB", 1024 * kMebibyte),
+        std::pair("20kk", uint64_t{20} << 10), std::pair("1.5mebi", 3 * kMebibyte / 2),
+        std::pair("2T\n", 2048 * 1024 * kMebibyte), std::pair("1e9", uint64_t{1000000000}),
+        std::pair("4194304", 4 * kMebibyte), std::pair("0", 1024 * kMebibyte),
+        std::pair("0.0", 1024 * kMebibyte), std::pair("0GB", 1024 * kMebibyte)}) {
+    const Variable size("NVSHMEM_SYMMETRIC_SIZE", text);
+    const auto found = read_environment();
+    ASSERT_TRUE(found) << text;
+    EXPECT_EQ(found->heap_bytes, bytes) << text;
+  }
+}
+
+TEST(ReadNvshmemEnvironment, refuses_sizes_that_are_none) {
+  for (const char* const text : {"GB", "m", "much", "5x", "1 g", "0x10", "0x", "-1g", "1..2g",
+                                 "0..", "0e", "0..g", "1eg", "g1", "."}) {
+    const Variable size("NVSHMEM_SYMMETRIC_SIZE", text);
+    EXPECT_FALSE(read_environment()) << text;
+  }
+}
+
 TEST(ReadNvshmemEnvironment, names_the_variable_that_makes_no_sense) {
   for (const auto& [name, value] :
        {std::pair("NVSHMEM_SYMMETRIC_SIZE", "much"), std::pair("NVSHMEM_DEBUG", "LOUD")}) {

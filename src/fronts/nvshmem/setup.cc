@@ -1,10 +1,19 @@
 // Begin, end, and who is there.
 #include "api.h"
 
+#include <atomic>
 #include <cstring>
 #include <unistd.h>
 
 namespace front = penstock::nvshmem;
+
+namespace {
+
+// What the program has asked nvshmem_init_thread() for last: programs insist on getting that, not
+// more. Calls may come from many threads whatever it is.
+std::atomic<int> thread_level{NVSHMEM_THREAD_MULTIPLE};
+
+}  // namespace
 
 NVSHMEM_DEFINE void nvshmem_init(void) {
   front::begin("nvshmem_init", nullptr);
@@ -14,12 +23,13 @@ NVSHMEM_DEFINE int nvshmem_init_thread(int requested, int* provided) {
   if (requested < NVSHMEM_THREAD_SINGLE || requested > NVSHMEM_THREAD_MULTIPLE)
     return NVSHMEMX_ERROR_INVALID_VALUE;
   front::begin("nvshmem_init_thread", nullptr);
-  if (provided != nullptr) *provided = NVSHMEM_THREAD_MULTIPLE;
+  thread_level = requested;
+  if (provided != nullptr) *provided = requested;
   return 0;
 }
 
 NVSHMEM_DEFINE void nvshmem_query_thread(int* provided) {
-  *provided = NVSHMEM_THREAD_MULTIPLE;
+  *provided = thread_level;
 }
 
 NVSHMEM_DEFINE void nvshmem_finalize(void) {

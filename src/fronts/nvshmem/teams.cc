@@ -20,6 +20,7 @@ std::array<nvshmem_team_config_t, device::kSymmTeamsMax> configs{};
 // Of what the program gives the members that its mask names.
 nvshmem_team_config_t config_of(const nvshmem_team_config_t* given, long mask) {
   nvshmem_team_config_t config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
+  config.num_contexts = 0;
   if (given == nullptr) return config;
   if ((mask & NVSHMEM_TEAM_CONFIG_MASK_NUM_CONTEXTS) != 0)
     config.num_contexts = given->num_contexts;
@@ -190,8 +191,9 @@ NVSHMEM_DEFINE int nvshmem_team_split_2d(nvshmem_team_t parent, int width,
 
 NVSHMEM_DEFINE void nvshmem_team_get_config(nvshmem_team_t team, nvshmem_team_config_t* config) {
   const char* const call = "nvshmem_team_get_config";
-  if (front::find_team(call, team) == nullptr)
-    front::fault(call, fmt::format("there is no team {}", team));
+  const Team* const meant = front::find_team(call, team);
+  if (team == NVSHMEM_TEAM_INVALID) return;
+  if (meant == nullptr) front::fault(call, fmt::format("there is no team {}", team));
   *config = front::configs[static_cast<size_t>(team)];
 }
 

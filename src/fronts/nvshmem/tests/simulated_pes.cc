@@ -442,8 +442,8 @@ constexpr Named kAll[] = {
 int main(int argc, char** argv) {
   using namespace penstock;
   gpu::replace_symmetric_devices(&nvshmem::test::gpus());
-  for (const auto* all :
-       {nvshmem::test::kAll, nvshmem::test::kFarPrograms, nvshmem::test::kHeapPrograms}) {
+  for (const auto* all : {nvshmem::test::kAll, nvshmem::test::kFarPrograms,
+                          nvshmem::test::kHeapPrograms, nvshmem::test::kSetupPrograms}) {
     for (const auto* one = all; one->name != nullptr; ++one) {
       if (argc != 2 || std::strcmp(one->name, argv[1]) != 0) continue;
       one->run();

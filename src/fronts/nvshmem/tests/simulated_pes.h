@@ -45,5 +45,6 @@ struct Named {
 };
 extern const Named kFarPrograms[];
 extern const Named kHeapPrograms[];
+extern const Named kSetupPrograms[];
 
 }  // namespace penstock::nvshmem::test

@@ -80,6 +80,9 @@ const Story kStories[] = {
     {"device_by_attribute", {1, 2}, 0, "nvshmemx_init_attr: GPU 2: this process sees 2"},
     {"finalize_before_init", {1}, kMistake, "nvshmem_finalize: called before nvshmem_init()"},
     {"ends_after_finalize", {1, 2, 4}},
+    {"thread_levels", {1, 2}},
+    {"attributes_of_version_1", {1, 2}},
+    {"team_configs", {1, 2, 3}},
     {"in_flight", {1, 3}},
     {"threads", {2}},
     {"full", {1, 2}, 0, "PE 0: no room for 67108864 bytes on the symmetric heap: "},
@@ -103,6 +106,7 @@ const Story kStories[] = {
     {"beyond", {1, 2}, kMistake, "1099511627776 bytes from there are not symmetric"},
     {"too_many", {1}, kMistake, "nvshmem_long_put: 4611686018427387903 elements of 8 bytes"},
     {"free_of_nothing", {1, 2}, kMistake, "nothing of nvshmem_malloc() begins there"},
+    {"config_of_no_team", {1, 2}, kMistake, "nvshmem_team_get_config: there is no team 17"},
     {"kernel_no_pe", {1, 2}, kMistake, "nvshmem: a kernel named PE 77, which is not there"},
     {"kernel_wrong_address", {1, 2}, kMistake, "nvshmem: a kernel used address @ for PE 0"},
     // Ends.

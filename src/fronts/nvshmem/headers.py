@@ -287,6 +287,8 @@ extern "C" {{
 {declarations}
 {repeats.text()}
 #define nvshmem_sync nvshmem_team_sync
+#define nvshmemx_sync_warp nvshmemx_team_sync_warp
+#define nvshmemx_sync_block nvshmemx_team_sync_block
 #define nvshmemx_sync_on_stream nvshmemx_team_sync_on_stream
 
 #ifdef __cplusplus

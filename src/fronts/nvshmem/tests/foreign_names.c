@@ -130,6 +130,10 @@ NVSHMEMI_DEVICE_PREFIX int foreign_next() {
   return foreign_square(nvshmem_my_pe() + 1);
 }
 
+int (*sync_of_team)(nvshmem_team_t) = nvshmem_sync;
+extern decltype(&nvshmemx_sync_warp) sync_of_warp;
+extern decltype(&nvshmemx_sync_block) sync_of_block;
+
 /* Declarations alone: functions for all types would take a minute to compile. */
 #define EACH_SCOPE_PUT(SCOPE, SUFFIX, PREFIX, NAME, TYPE) \
   extern decltype(&nvshmem##PREFIX##_##NAME##_put##SUFFIX) put_##SCOPE##_##NAME;

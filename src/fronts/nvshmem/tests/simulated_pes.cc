@@ -124,7 +124,7 @@ void device_by_attribute() {
   nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
   attributes.args.cuda_device_id = 2;
   CHECK(nvshmemx_init_attr(0, &attributes) == NVSHMEMX_ERROR_INVALID_VALUE);
-  CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_IS_BOOTSTRAPPED);
+  CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_NOT_INITIALIZED);
   attributes.args.cuda_device_id = 1;
   CHECK(nvshmemx_init_attr(0, &attributes) == 0);
   CHECK(gpus().current()->value == 1);

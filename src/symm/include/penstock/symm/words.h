@@ -12,35 +12,40 @@ namespace penstock::symm {
 // Up to so many bytes go word by word.
 inline constexpr uint64_t kWordByWord = 64;
 
-// Of aligned words: each of a few is loaded and stored once, the first one first; of many the last
-// one, behind all others.
 template <class Word>
-inline void copy_words(std::byte* to, const std::byte* from, uint64_t bytes) {
-  uint64_t at = 0;
-  if (bytes > kWordByWord) {
-    at = bytes - sizeof(Word);
-    std::memcpy(to, from, at);
-  }
-  for (; at < bytes; at += sizeof(Word)) {
-    Word word;
-    std::memcpy(&word, from + at, sizeof word);
-    __atomic_store_n(reinterpret_cast<Word*>(to + at), word, __ATOMIC_RELEASE);
-  }
+inline bool store_if_aligned(std::byte* to, const std::byte* from, uint64_t left) {
+  if (left < sizeof(Word) || reinterpret_cast<uintptr_t>(to) % sizeof(Word) != 0) return false;
+  Word word;
+  std::memcpy(&word, from, sizeof word);
+  __atomic_store_n(reinterpret_cast<Word*>(to), word, __ATOMIC_RELEASE);
+  return true;
 }
 
-// As memcpy(), by the widest words to which the target and the length are aligned.
+// As memcpy(). Of a few bytes each aligned word, as wide as it can be, is stored once, the first
+// one first; of many the last one, behind all others.
 inline void copy_for_others(void* to_any, const void* from_any, uint64_t bytes) {
-  auto* const to = static_cast<std::byte*>(to_any);
-  const auto* const from = static_cast<const std::byte*>(from_any);
-  const uint64_t uneven = reinterpret_cast<uintptr_t>(to) | bytes;
-  if (uneven % sizeof(uint64_t) == 0) {
-    copy_words<uint64_t>(to, from, bytes);
-  } else if (uneven % sizeof(uint32_t) == 0) {
-    copy_words<uint32_t>(to, from, bytes);
-  } else if (uneven % sizeof(uint16_t) == 0) {
-    copy_words<uint16_t>(to, from, bytes);
-  } else {
-    std::memcpy(to, from, bytes);
+  auto* to = static_cast<std::byte*>(to_any);
+  const auto* from = static_cast<const std::byte*>(from_any);
+  if (bytes == sizeof(uint64_t) && store_if_aligned<uint64_t>(to, from, bytes)) return;
+  if (bytes > kWordByWord) {
+    const auto end = reinterpret_cast<uintptr_t>(to) + bytes;
+    const uint64_t last = end % 8 == 0 ? 8 : end % 4 == 0 ? 4 : end % 2 == 0 ? 2 : 1;
+    std::memcpy(to, from, bytes - last);
+    to += bytes - last;
+    from += bytes - last;
+    bytes = last;
+  }
+  while (bytes != 0) {
+    uint64_t step = sizeof(uint64_t);
+    if (!store_if_aligned<uint64_t>(to, from, bytes)) {
+      step = store_if_aligned<uint32_t>(to, from, bytes)   ? sizeof(uint32_t)
+             : store_if_aligned<uint16_t>(to, from, bytes) ? sizeof(uint16_t)
+                                                           : sizeof(uint8_t);
+      if (step == sizeof(uint8_t)) store_if_aligned<uint8_t>(to, from, bytes);
+    }
+    to += step;
+    from += step;
+    bytes -= step;
   }
 }
 

@@ -23,10 +23,13 @@ namespace penstock::device {
   end_kernel();
 }
 
+// These stand in front of every access, and are told without a branch between them.
+
 // Whether this PE is reached by loads and stores.
 PENSTOCK_DEVICE bool is_near(const SymmState& state, int pe) {
+  static_assert(kSymmNearMax <= 64);
   const auto index = static_cast<uint32_t>(pe);
-  return index < 128 && (state.near_pes[index / 64] >> (index % 64) & 1) != 0;
+  return static_cast<bool>((index < 64) & ((state.near_pes[0] >> (index % 64) & 1) != 0));
 }
 
 PENSTOCK_DEVICE uint64_t offset_of(const SymmState& state, const void* symmetric) {
@@ -36,7 +39,8 @@ PENSTOCK_DEVICE uint64_t offset_of(const SymmState& state, const void* symmetric
 
 // Whether all of it is in the heap. False before the state is filled: there is no heap then.
 PENSTOCK_DEVICE bool is_symmetric(const SymmState& state, const void* address, uint64_t bytes) {
-  return bytes <= state.heap_bytes && offset_of(state, address) <= state.heap_bytes - bytes;
+  const bool fits = bytes <= state.heap_bytes;
+  return static_cast<bool>(fits & (offset_of(state, address) <= state.heap_bytes - bytes));
 }
 
 [[noreturn]] PENSTOCK_DEVICE_CALL void refuse(const SymmState& state, const void* address,
@@ -54,7 +58,7 @@ PENSTOCK_DEVICE bool is_symmetric(const SymmState& state, const void* address, u
 // and said before a call: what to do there, which may be to refuse, is no part of the caller.
 PENSTOCK_DEVICE bool is_reached(const SymmState& state, const void* symmetric, uint64_t bytes,
                                 int pe) {
-  return is_symmetric(state, symmetric, bytes) && is_near(state, pe);
+  return static_cast<bool>(is_symmetric(state, symmetric, bytes) & is_near(state, pe));
 }
 template <class T>
 PENSTOCK_DEVICE T* instance_of(const SymmState& state, T* symmetric, int pe) {

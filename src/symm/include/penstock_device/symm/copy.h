@@ -264,6 +264,19 @@ PENSTOCK_DEVICE void copy_few_units(void* to, const void* from, uint64_t bytes, 
   }
 }
 
+// As many units for each thread, and no fewer for any.
+template <uint32_t kEach, Source kSource, Scope kScope>
+PENSTOCK_DEVICE void copy_units_each(void* to, const void* from, uint32_t rank) {
+  const uint64_t size = Company<kScope>::size();
+  SymmUnit* const target = static_cast<SymmUnit*>(to) + rank;
+  const SymmUnit* const source = static_cast<const SymmUnit*>(from) + rank;
+  SymmUnit unit[kEach];
+  PENSTOCK_UNROLL
+  for (uint32_t k = 0; k < kEach; ++k) unit[k] = Loads<kSource>::load(source + k * size);
+  PENSTOCK_UNROLL
+  for (uint32_t k = 0; k < kEach; ++k) store_weak(target + k * size, unit[k]);
+}
+
 // Whether copy() has something to do for this thread's warp. Warps without anything, which are most
 // of a large block's, leave at once: what each of them does is what a small copy costs.
 template <Scope kScope>
@@ -284,14 +297,24 @@ PENSTOCK_DEVICE void copy(void* to, const void* from, uint64_t bytes) {
   from = anew(from);
   bytes = forgotten(bytes);
   const auto rank = static_cast<uint32_t>(forgotten(Company<kScope>::rank()));
-  const uint64_t units = uint64_t{Company<kScope>::size()} * sizeof(SymmUnit);
+  constexpr uint64_t kUnit = sizeof(SymmUnit);
+  const uint64_t units = Company<kScope>::size() * kUnit;
   const bool is_of_units = is_of_whole<SymmUnit>(to, from, bytes);
   if (is_of_units && bytes <= units) {
     copy_word_each<SymmUnit, kSource>(to, from, bytes, rank);
   } else if (is_of_whole<uint64_t>(to, from, bytes) && bytes <= units / 2) {
     copy_word_each<uint64_t, kSource>(to, from, bytes, rank);
-  } else if (is_of_units && bytes <= units * kSymmFewUnits) {
+  } else if (is_of_units && bytes == units * kSymmFewUnits) {
+    copy_units_each<kSymmFewUnits, kSource, kScope>(to, from, rank);
+  } else if (is_of_units && bytes == units * 2) {
+    copy_units_each<2, kSource, kScope>(to, from, rank);
+  } else if (is_of_units && bytes < units * kSymmFewUnits) {
     copy_few_units<kSource, kScope>(to, from, bytes, rank);
+  } else if (kScope == Scope::block && is_of_units && units % (kSymmLanes * kUnit) == 0) {
+    // Tiles without what comes before and behind them.
+    const Share share = {rank / kSymmLanes, units / (kSymmLanes * kUnit), rank % kSymmLanes};
+    copy_tiles<kSource, false, kSymmLanes>(
+        static_cast<SymmUnit*>(to), static_cast<const SymmUnit*>(from), bytes / kUnit, share);
   } else {
     copy_part<kSource, kScope>(to, from, bytes, {0, 1});
   }

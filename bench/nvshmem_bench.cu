@@ -445,7 +445,8 @@ class Bench {
     const auto barrier = [&] { nvshmemx_barrier_all_on_stream(stream_); };
     captured("barrier", 0, 1000, barrier);
     streamed("barrier", true, 0, barrier);
-    for (const size_t bytes : {size_t{8}, size_t{65536}, size_t{1} << 20}) {
+    for (const size_t bytes :
+         {size_t{8}, size_t{8192}, size_t{65536}, size_t{131072}, size_t{1} << 20}) {
       streamed("put_on_stream", false, bytes,
                [&] { nvshmemx_putmem_on_stream(dest_, source_, bytes, peer_, stream_); });
       streamed("get_on_stream", false, bytes,

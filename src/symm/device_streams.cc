@@ -24,9 +24,13 @@ constexpr uint32_t kCopyThreads = 256;
 constexpr uint64_t kElementsOfABlock = uint64_t{kCopyThreads} * 8;
 constexpr uint64_t kBlocksMax = 512;
 
-// Of a put with a signal that is one kernel: a block moves 45 GB/s between GPUs, and a copy engine
-// and a second kernel take 4 to 6 us more.
+// Of a put with a signal that is one kernel: a block moves 45 GB/s between GPUs, and a second
+// kernel takes 2 us more. Up to what blocks copy, as a kernel behind a copy engine begins some 8 us
+// later.
+constexpr uint64_t kOneBlockBytes = uint64_t{64} << 10;
 constexpr uint64_t kOneKernelBytes = uint64_t{128} << 10;
+constexpr uint64_t kBlocksBytes = uint64_t{4} << 20;
+constexpr uint32_t kUnit = 16;
 constexpr uint64_t kBytesOfAThread = 32;
 constexpr uint64_t kPutThreadsMax = 512;
 
@@ -157,6 +161,11 @@ Status DeviceStreams::copy_strided(void* to, const void* from, const StridedElem
                                         .count = strides.count},
                                        stream);
   }
+  return launch_elements(to, from, strides, stream);
+}
+
+Status DeviceStreams::launch_elements(void* to, const void* from, const StridedElements& strides,
+                                      Stream stream) {
   const uint64_t for_each = std::max(
       kElementsOfABlock, align_up((strides.count + kBlocksMax - 1) / kBlocksMax, kCopyThreads));
   // The heaps of a process are smaller than what 512 blocks of 4 billion elements would fill.
@@ -206,8 +215,13 @@ Status DeviceStreams::put_signal(void* dest, const void* source, uint64_t bytes,
   std::byte* const word = heap_.at(signal, sizeof *signal, pe);
   std::byte* const there = bytes != 0 ? heap_.at(dest, bytes, pe) : nullptr;
   if (word == nullptr || (bytes != 0 && there == nullptr)) return Code::invalid_argument;
-  if (bytes == 0 || bytes > kOneKernelBytes || !is_reached(source)) {
-    TRY(put(dest, source, bytes, pe, stream));
+  const uint64_t unaligned =
+      reinterpret_cast<uintptr_t>(there) | reinterpret_cast<uintptr_t>(source) | bytes;
+  const bool by_kernels = bytes != 0 && bytes <= kBlocksBytes && is_reached(source);
+  const bool by_blocks = by_kernels && bytes > kOneBlockBytes && unaligned % kUnit == 0;
+  if (by_blocks || !by_kernels || bytes > kOneKernelBytes) {
+    TRY(by_blocks ? launch_elements(there, source, {1, 1, bytes / kUnit, kUnit}, stream)
+                  : put(dest, source, bytes, pe, stream));
     return this->signal(signal, value, op, pe, stream);
   }
   const device::PutWithSignal both = {.to = there,

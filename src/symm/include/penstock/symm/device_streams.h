@@ -113,6 +113,7 @@ class DeviceStreams {
   bool is_reached(const void* local) const;
   Status copy_strided(void* to, const void* from, const StridedElements& strides, Stream stream,
                       bool by_kernels);
+  Status launch_elements(void* to, const void* from, const StridedElements& strides, Stream stream);
 
   DeviceHeap& heap_;
   // By the team's number. Empty: none was prepared.

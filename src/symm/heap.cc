@@ -50,6 +50,14 @@ std::optional<uint64_t> Heap::size_of(uint64_t offset) const {
   return found == parts_.end() ? std::nullopt : std::optional(found->second.asked);
 }
 
+std::optional<Heap::Allocation> Heap::allocation_at(uint64_t offset) const {
+  const auto behind = parts_.upper_bound(offset);
+  if (behind == parts_.begin()) return std::nullopt;
+  const Part& part = std::prev(behind)->second;
+  if (offset - part.begin >= part.asked) return std::nullopt;
+  return Allocation{part.begin, part.asked};
+}
+
 bool Heap::resize(uint64_t offset, uint64_t bytes) {
   const auto found = parts_.find(offset);
   if (found == parts_.end() || bytes == 0 || bytes > end_ - begin_) return false;

@@ -10,6 +10,8 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fmt/core.h>
+#include <mutex>
+#include <optional>
 #include <string_view>
 #include <sys/auxv.h>
 
@@ -186,6 +188,29 @@ void begin_checking() {
     if (const long count = std::strtol(seconds, nullptr, 10); count > 0)
       patience = std::chrono::seconds(count);
   }
+}
+
+void compare_with_heap(const char* call, symm::Group& group, const Asked& asked) {
+  const uint64_t offset = group.heap_offset(asked.address);
+  std::optional<symm::Heap::Allocation> found;
+  {
+    const std::lock_guard lock(process().heap_mutex);
+    const symm::Heap& heap = group.heap();
+    // Of others, and what leaves the heap, the call itself tells.
+    if (asked.bytes == 0 || offset < heap.begin() || offset >= heap.end() ||
+        asked.bytes > heap.end() - offset)
+      return;
+    found = heap.allocation_at(offset);
+  }
+  if (!found) {
+    fault(call, fmt::format("PE {}, address {}: in nothing that shmem_malloc() has given", asked.pe,
+                            asked.address));
+  }
+  const uint64_t left = found->begin + found->bytes - offset;
+  if (asked.bytes <= left) return;
+  fault(call, fmt::format("PE {}, address {}: {} bytes from there reach beyond the end of the {} "
+                          "that shmem_malloc() gave, {} bytes further",
+                          asked.pe, asked.address, asked.bytes, found->bytes, left));
 }
 
 void compare_calls(const char* call, symm::Group& group, const symm::Team& team, uint64_t bytes) {

@@ -2,6 +2,7 @@
 // the program made, for messages, and the context, SHMEM_CTX_DEFAULT where the call has none.
 #pragma once
 
+#include "checking.h"
 #include "contexts.h"
 
 namespace penstock::shmem {
@@ -37,6 +38,7 @@ void put(const char* call, shmem_ctx_t ctx, T* dest, const T* source, size_t nel
   symm::Group& all = group(call);
   const uint32_t target = pe_on(call, ctx, pe);
   const uint64_t bytes = bytes_of<T>(call, nelems);
+  check_within(call, all, {dest, bytes, target});
   const Status done = all.put(dest, source, bytes, target);
   if (!done.ok()) [[unlikely]]
     check_asked(call, done, {dest, bytes, target});
@@ -47,6 +49,7 @@ void get(const char* call, shmem_ctx_t ctx, T* dest, const T* source, size_t nel
   symm::Group& all = group(call);
   const uint32_t target = pe_on(call, ctx, pe);
   const uint64_t bytes = bytes_of<T>(call, nelems);
+  check_within(call, all, {source, bytes, target});
   const Status done = all.get(dest, source, bytes, target);
   if (!done.ok()) [[unlikely]]
     check_asked(call, done, {source, bytes, target});
@@ -57,6 +60,7 @@ void get_later(const char* call, shmem_ctx_t ctx, T* dest, const T* source, size
   symm::Group& all = group(call);
   const uint32_t target = pe_on(call, ctx, pe);
   const uint64_t bytes = bytes_of<T>(call, nelems);
+  check_within(call, all, {source, bytes, target});
   const Status done = all.get_later(dest, source, bytes, target);
   if (!done.ok()) [[unlikely]]
     check_asked(call, done, {source, bytes, target});
@@ -95,6 +99,7 @@ void put_strided(const char* call, shmem_ctx_t ctx, T* dest, const T* source, pt
   const uint32_t target = pe_on(call, ctx, pe);
   const uint64_t reach = reach_of<T>(call, dst, nelems);
   reach_of<T>(call, sst, nelems);
+  check_within(call, all, {dest, reach, target});
   const Status done = symm::iput(all, dest, source, {dst, sst}, nelems, target);
   if (!done.ok()) [[unlikely]]
     check_asked(call, done, {dest, reach, target});
@@ -107,6 +112,7 @@ void get_strided(const char* call, shmem_ctx_t ctx, T* dest, const T* source, pt
   const uint32_t target = pe_on(call, ctx, pe);
   const uint64_t reach = reach_of<T>(call, sst, nelems);
   reach_of<T>(call, dst, nelems);
+  check_within(call, all, {source, reach, target});
   const Status done = symm::iget(all, dest, source, {dst, sst}, nelems, target);
   if (!done.ok()) [[unlikely]]
     check_asked(call, done, {source, reach, target});
@@ -154,6 +160,7 @@ void put_signal(const char* call, shmem_ctx_t ctx, T* dest, const T* source, siz
   symm::Group& all = group(call);
   const uint32_t target = pe_on(call, ctx, pe);
   const uint64_t bytes = bytes_of<T>(call, nelems);
+  check_within(call, all, {dest, bytes, target});
   const Status done =
       all.put_signal(dest, source, bytes, sig_addr, signal, signal_operation(call, sig_op), target);
   if (!done.ok()) [[unlikely]] {

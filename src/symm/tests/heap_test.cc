@@ -35,6 +35,10 @@ TEST(HeapTest, gives_places_that_do_not_overlap_whatever_is_asked_in_which_order
       auto it = model.lower_bound(random() % (1 << 20));
       if (it == model.end()) it = model.begin();
       EXPECT_EQ(heap.size_of(it->first), it->second);
+      const auto found = heap.allocation_at(it->first + it->second - 1);
+      ASSERT_TRUE(found);
+      EXPECT_EQ(found->begin, it->first);
+      EXPECT_EQ(found->bytes, it->second);
       EXPECT_TRUE(heap.release(it->first));
       model.erase(it);
     }
@@ -78,6 +82,7 @@ TEST(HeapTest, refuses_what_does_not_fit_and_stays_as_it_was) {
   EXPECT_FALSE(heap.allocate(1, 1));
   EXPECT_FALSE(heap.release(64));
   EXPECT_FALSE(heap.size_of(64));
+  EXPECT_EQ(heap.allocation_at(64)->bytes, uint64_t{1} << 16);
 }
 
 TEST(HeapTest, grows_and_shrinks_where_there_is_room_behind) {

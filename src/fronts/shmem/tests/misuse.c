@@ -111,6 +111,17 @@ static void differently(const char* what, int me, int pes) {
     if (me != 0) shmem_long_broadcast(SHMEM_TEAM_WORLD, &one, &other, 1, 0);
   }
   if (is(what, "other_size")) shmem_malloc((size_t)(100 + me));
+  if (is(what, "beyond_allocation") || is(what, "in_no_allocation") ||
+      is(what, "row_beyond_allocation")) {
+    long* const first = shmem_malloc(64);
+    long* const second = shmem_malloc(64);
+    shmem_long_put(second, second, 8, 1 - me);
+    shmem_barrier_all();
+    if (is(what, "beyond_allocation")) shmem_long_put(first + 1, second, 8, 1 - me);
+    if (is(what, "row_beyond_allocation")) shmem_long_iget(second, first, 1, 3, 4, 1 - me);
+    shmem_free(first);
+    shmem_long_get(second, first, 1, 1 - me);
+  }
   if (is(what, "other_order")) {
     if (me == 0) shmem_long_sum_reduce(SHMEM_TEAM_WORLD, two, two, 2);
     if (me != 0) shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &one, &one, 1);

@@ -89,6 +89,13 @@ TEST_P(IsFoundByChecking, and_told_with_both_places) {
 INSTANTIATE_TEST_SUITE_P(
     Misuse, IsFoundByChecking,
     ::testing::Values(
+        Misuse{"beyond_allocation",
+               "shmem_long_put: PE [01], address 0x[0-9a-f]+: 64 bytes from there reach beyond the "
+               "end of the 64 that shmem_malloc.. gave, 56 bytes further"},
+        Misuse{"row_beyond_allocation",
+               "shmem_long_iget: PE [01], address 0x[0-9a-f]+: 80 bytes from there reach beyond"},
+        Misuse{"in_no_allocation",
+               "shmem_long_get: PE [01], address 0x[0-9a-f]+: in nothing that shmem_malloc.. has"},
         Misuse{"other_call",
                "shmem_barrier_all: called at program.0x[0-9a-f]+, but PE 1 calls "
                "shmem_long_broadcast at program.0x[0-9a-f]+ with 8 bytes"

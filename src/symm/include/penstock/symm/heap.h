@@ -23,6 +23,13 @@ class Heap {
   bool release(uint64_t offset);
   // What was asked for at this place; none when nothing begins there.
   std::optional<uint64_t> size_of(uint64_t offset) const;
+  // The one in which this place is, of what was asked for: where it begins, and its length. None:
+  // in no one.
+  struct Allocation {
+    uint64_t begin;
+    uint64_t bytes;
+  };
+  std::optional<Allocation> allocation_at(uint64_t offset) const;
   // Makes it smaller or larger where it stands. False: it stays as it was.
   bool resize(uint64_t offset, uint64_t bytes);
 

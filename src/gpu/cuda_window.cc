@@ -39,8 +39,9 @@ class CudaWindow final : public Window {
       result = device_.driver().cuMemExportToShareableHandle(
           &fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     }
-    if (result != CUDA_SUCCESS) return failure_of(device_.driver(), what, result);
-    return UniqueFd(fd);
+    if (result == CUDA_SUCCESS) return UniqueFd(fd);
+    unmap(offset);
+    return failure_of(device_.driver(), what, result);
   }
 
   Outcome<void> map(uint64_t offset, uint64_t length, int descriptor) override {

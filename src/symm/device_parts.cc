@@ -68,11 +68,12 @@ Outcome<void> DeviceHeap::grow(uint64_t bytes) {
   }
   const uint64_t least = align_up(bytes, limits::kGranule);
   const uint64_t wanted = std::max(least, std::min(limits::kGrowth, room));
-  // Fails on all PEs or none, so that all try again.
   Outcome<void> grown = grow_by(wanted);
-  if (!grown && wanted > least && grown.error().status.code() != Code::peer_gone)
-    grown = grow_by(least);
-  return grown;
+  if (grown || wanted == least) return grown;
+  // Where all have come it fails on all of them, so that all try again.
+  const Code why = grown.error().status.code();
+  const bool all_came = why != Code::peer_gone && why != Code::timed_out && why != Code::cancelled;
+  return all_came ? grow_by(least) : grown;
 }
 
 Outcome<void> DeviceHeap::grow_by(uint64_t bytes) {

@@ -99,6 +99,7 @@ void DeviceProxy::send_later(uint32_t pe, MailLane lane, const MailFrame& frame,
 }
 
 bool DeviceProxy::copy(const Row& row, Way way) {
+  if (!failed_.ok()) return false;
   const bool is_own = row.at - options_.heap < reach();
   return is_own || !device_.is_programs(row.at) ? copy_by_engines(row, way)
                                                 : copy_by_kernel(row, way);

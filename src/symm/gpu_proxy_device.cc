@@ -3,6 +3,7 @@
 #include "image.h"
 #include "limits.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -193,8 +194,12 @@ Status GpuProxyDevice::make_changes(uint64_t served) {
   const engine::Time now = clock_.now();
   if (since_ == engine::kNever || served != served_) {
     served_ = served;
-    since_ = now;
+    since_ = looked_at_ = now;
+    waited_ = {};
   }
+  waited_ += std::min<engine::Duration>(now - looked_at_, limits::kFarKernelsLook);
+  looked_at_ = now;
+  if (waited_ >= limits::kFarKernels) return Code::timed_out;
   TRY(launchers_[0]->launch());
   return now - since_ < limits::kFarChangesApart ? Status() : launchers_[1]->launch();
 }

@@ -57,6 +57,8 @@ class GpuProxyDevice final : public ProxyDevice {
   std::vector<Word> words_;  // that are under way
   uint64_t served_ = 0;
   engine::Time since_ = engine::kNever;  // when `served_` was what it is first
+  engine::Time looked_at_ = engine::kNever;
+  engine::Duration waited_{};  // since then, while this process ran
 };
 
 }  // namespace penstock::symm

@@ -128,6 +128,12 @@ inline constexpr uint32_t kFarPending = 1024;
 inline constexpr uint64_t kFarStageBytes = uint64_t{16} << 20;
 inline constexpr uint64_t kFarStageLeast = uint64_t{64} << 10;
 
+// How long a proxy waits for a kernel that is to make changes and copies: where none comes the GPU
+// runs nothing any more, or somebody has written over what they count by.
+inline constexpr std::chrono::minutes kFarKernels{5};
+// What counts of that between two looks, as a process may be stopped.
+inline constexpr std::chrono::milliseconds kFarKernelsLook{100};
+
 // Requests of kernels that wait for an answer at once: as many as the largest ring has entries.
 inline constexpr uint32_t kFarAwaited = 32768;
 

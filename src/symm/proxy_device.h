@@ -19,7 +19,8 @@ class ProxyDevice {
   // Whether calls of the program may hold up copies of this memory: kernels make them then.
   virtual bool is_programs(uint64_t address) = 0;
   // Called as long as not all changes and copies that are posted have been made, `served` of all
-  // that ever were: has a kernel make them, where none is on its way.
+  // that ever were: has a kernel make them, where none is on its way. timed_out: none has come for
+  // minutes.
   virtual Status make_changes(uint64_t served) = 0;
 };
 

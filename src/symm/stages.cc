@@ -21,7 +21,7 @@ Result<Stages::Use> Stages::Use::take(Stages& stages, uint64_t bytes, engine::De
   // captured is not asked for its number.
   const bool is_captured = stages.device_.is_capturing(stream);
   TRY_ASSIGN(Stage* const stage,
-             stages.take(bytes, is_captured ? kNoStream : stages.device_.number_of(stream)));
+             stages.take(bytes, is_captured ? 0 : stages.device_.number_of(stream), is_captured));
   return Use(stages, stage, stream);
 }
 
@@ -34,7 +34,7 @@ Stages::Use::~Use() {
   if (stage_ != nullptr) stages_.give_back(*stage_, stream_);
 }
 
-Result<Stages::Stage*> Stages::take(uint64_t bytes, uint64_t stream) {
+Result<Stages::Stage*> Stages::take(uint64_t bytes, uint64_t stream, bool is_captured) {
   const std::lock_guard lock(mutex_);
   Stage* stage = find(bytes, stream);
   if (stage == nullptr) {
@@ -51,7 +51,7 @@ Result<Stages::Stage*> Stages::take(uint64_t bytes, uint64_t stream) {
     all_.push_back(std::move(made));
   }
   stage->is_taken = true;
-  stage->is_captured = stream == kNoStream;
+  stage->is_captured = is_captured;
   return stage;
 }
 
@@ -62,7 +62,7 @@ Stages::Stage* Stages::find(uint64_t bytes, uint64_t stream) {
   for (const auto& one : all_) {
     if (one->is_taken || one->is_captured || one->bytes < bytes) continue;
     if (found != nullptr && found->bytes <= one->bytes) continue;
-    const bool is_in_order = one->stream == stream && stream != kNoStream;
+    const bool is_in_order = one->stream == stream && stream != 0;
     if (is_in_order || __atomic_load_n(one->done, __ATOMIC_ACQUIRE) == one->number)
       found = one.get();
   }

@@ -21,15 +21,14 @@ class Stages {
   Stages& operator=(const Stages&) = delete;
 
  private:
-  static constexpr uint64_t kNoStream = 0;  // the driver counts from 1
   struct Stage {
     void* memory = nullptr;
     uint64_t bytes = 0;
-    bool is_taken = false;        // by a Use
-    bool is_captured = false;     // by a graph, which may be launched whenever
-    uint64_t stream = kNoStream;  // that used it last
-    uint64_t number = 0;          // of its uses
-    uint64_t* done = nullptr;     // how many of them streams have done; in the host's memory
+    bool is_taken = false;     // by a Use
+    bool is_captured = false;  // by a graph, which may be launched whenever
+    uint64_t stream = 0;       // that used it last; 0: its number is not known
+    uint64_t number = 0;       // of its uses
+    uint64_t* done = nullptr;  // how many of them streams have done; in the host's memory
   };
 
  public:
@@ -54,8 +53,8 @@ class Stages {
   };
 
  private:
-  // `stream` is kNoStream where what is given is captured.
-  Result<Stage*> take(uint64_t bytes, uint64_t stream);
+  // `stream` is 0 where its number is not known.
+  Result<Stage*> take(uint64_t bytes, uint64_t stream, bool is_captured);
   Stage* find(uint64_t bytes, uint64_t stream);
   Result<uint64_t*> take_word();
   void give_back(Stage& stage, engine::DeviceStream stream);

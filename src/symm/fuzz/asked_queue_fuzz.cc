@@ -44,7 +44,22 @@ class Device final : public ProxyDevice {
   }
   Status finish() override { return {}; }
   bool is_programs(uint64_t) override { return false; }
-  Status make_changes(uint64_t) override { return {}; }
+  // As kernels make them that have just been launched. Of single words a kernel may take as long as
+  // it likes.
+  Status make_changes(uint64_t served) override {
+    while (served < queue->posted()) {
+      const device::FarPosted& posted = changes->entry[served % device::kFarPosted];
+      if (posted.change < static_cast<uint8_t>(device::FarChange::copy_in)) break;
+      const uint64_t width = uint64_t{1} << posted.width_log2;
+      const uint64_t last = posted.bytes / width - 1;
+      require(may(posted.address, width) && may(posted.address + last * posted.expected, width));
+      changes->served = ++served;
+    }
+    return {};
+  }
+
+  AskedQueue* queue = nullptr;
+  device::FarChanges* changes = nullptr;
 
  private:
   bool may(uint64_t at, uint64_t bytes) {
@@ -92,6 +107,8 @@ void run(const uint8_t* data, size_t size) {
   std::memset(base, 0, geometry.host_bytes());
   AskedQueue queue({base, geometry.host_bytes()}, geometry, kPes);
   Device device;
+  device.queue = &queue;
+  device.changes = reinterpret_cast<device::FarChanges*>(base + geometry.changes_at());
   Mail mail;
   uint32_t trouble = 0;
   ProxyOptions options;

@@ -229,7 +229,7 @@ bool run(const Pe& pe, const Case& one, uint64_t iterations) {
 
 template <class T>
 T* allocate(symm::DeviceHeap& heap, uint64_t bytes) {
-  const auto place = heap.heap().allocate(bytes, 4096);
+  const auto place = heap.allocate(bytes, 4096);
   if (!place) give_up("allocate", "the heap is too small");
   return reinterpret_cast<T*>(heap.address(*place));
 }

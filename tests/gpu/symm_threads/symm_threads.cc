@@ -67,8 +67,8 @@ class ThreadPe {
     if (!streams) std::fprintf(stderr, "%s\n", streams.error().message.c_str());
     MUST(streams);
     streams_ = std::move(*streams);
-    source_ = heap_->address(*heap_->heap().allocate(most, 512));
-    dest_ = heap_->address(*heap_->heap().allocate(most * options.pes, 512));
+    source_ = heap_->address(*heap_->allocate(most, 512));
+    dest_ = heap_->address(*heap_->allocate(most * options.pes, 512));
     MUST(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) == cudaSuccess);
     meet();
   }

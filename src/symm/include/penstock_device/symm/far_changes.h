@@ -78,6 +78,9 @@ PENSTOCK_DEVICE void make_copy(const FarPosted& posted) {
     } else if (unaligned % 4 == 0) {
       copy_elements_as<uint32_t, kScope>(to + part, from + part, to_step, from_step, count);
       part += 4;
+    } else if (unaligned % 2 == 0) {
+      copy_elements_as<uint16_t, kScope>(to + part, from + part, to_step, from_step, count);
+      part += 2;
     } else {
       copy_elements_as<uint8_t, kScope>(to + part, from + part, to_step, from_step, count);
       part += 1;

@@ -25,6 +25,7 @@ void tell_exhausted(const char* call, uint64_t bytes, const std::string& why) {
 
 // Whether it has room for it now, on all PEs. They come together in it.
 bool grow(const char* call, const front::OnDevice& there, size_t bytes) {
+  meet(call);  // for as long as it takes, which growing does not wait
   const auto grown = there.heap->grow(bytes);
   if (grown) {
     front::tell_reach(call, there);

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <unistd.h>
+#include <utility>
 
 namespace penstock::nvshmem {
 
@@ -91,6 +92,8 @@ OnDevice& on_device(const char* call) {
   if (own.on_device == nullptr) {
     const auto environment = read_environment();
     if (!environment) fault(call, environment.error().message);
+    // For as long as it takes: what follows waits a minute for each PE.
+    if (const Status met = all.sync(all.world()); !met.ok()) fault_status(call, met);
     auto made = make_device(all, *environment);
     if (!made) fault(call, made.error().message);
     own.on_device = std::move(*made);
@@ -106,9 +109,23 @@ OnDevice& on_device(const char* call) {
   return *own.on_device;
 }
 
+namespace {
+
+Result<bool> all_have_device(symm::Group& all, Process& own) {
+  if (gpu::has_current_device()) TRY(symm::atomic_add(all, own.with_device, uint64_t{1}, 0));
+  TRY(all.barrier(all.world()));
+  TRY_ASSIGN(const uint64_t said, symm::atomic_fetch(all, own.with_device, 0));
+  TRY(all.sync(all.world()));  // nobody says more before all have asked
+  return said - std::exchange(own.with_device_seen, said) == all.size();
+}
+
+}  // namespace
+
 void take_current_device(const char* call) {
-  const bool is_there = current_device.load(std::memory_order_acquire) != nullptr;
-  if (!is_there && gpu::has_current_device()) on_device(call);
+  if (current_device.load(std::memory_order_acquire) != nullptr) return;
+  const Result<bool> have = all_have_device(group(call), process());
+  if (!have) fault_status(call, have.error());
+  if (*have) on_device(call);
 }
 
 bool has_begun() {
@@ -154,6 +171,10 @@ bool begin_on_hosts(const char* call, std::unique_ptr<job::Member> member) {
       *own.member, {.name = "nvshmem", .heap_bytes = uint64_t{64} << 20, .rdma = *rdma});
   if (!group) fault(call, group.error().message);
   own.group = std::move(*group);
+  const auto word = own.group->heap().allocate(sizeof(uint64_t), alignof(uint64_t));
+  if (!word) fault(call, "no room for a word of the host");
+  own.with_device = reinterpret_cast<uint64_t*>(own.group->heap_address(*word));
+  own.with_device_seen = 0;
   auto meetings = TeamMeetings::make(*own.group);
   if (!meetings) fault(call, meetings.error().message);
   own.team_meetings = std::move(*meetings);

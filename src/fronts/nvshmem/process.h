@@ -39,6 +39,8 @@ struct Process {
   std::unique_ptr<symm::Group> group;
   std::unique_ptr<TeamMeetings> team_meetings;
   std::unique_ptr<OnDevice> on_device;
+  uint64_t* with_device = nullptr;  // of PE 0: how many PEs have said that they have a GPU current
+  uint64_t with_device_seen = 0;    // of those, when they were asked last
   int inits = 0;
   bool was_finalized = false;  // and not begun again
   int pid = 0;                 // that joined: a child that it forks is no PE
@@ -64,8 +66,8 @@ inline symm::Group& group(const char* call) {
 // The GPU that is current in the calling thread becomes this PE's, if it has none yet: then all PEs
 // come here together.
 OnDevice& on_device(const char* call);
-// The same where one is current, in a call that all PEs make and that needs none: kernels may be
-// launched behind it.
+// The same where all PEs have one current, in a call that all make and that needs none: kernels may
+// be launched behind it.
 void take_current_device(const char* call);
 
 // Between an init and the finalize that ends it; and behind that, until it begins anew.

@@ -4,6 +4,7 @@
 #include "limits.h"
 
 #include <array>
+#include <set>
 
 namespace front = penstock::nvshmem;
 using penstock::symm::PeSet;
@@ -29,16 +30,20 @@ nvshmem_team_config_t config_of(const nvshmem_team_config_t* given, long mask) {
 }
 
 // Those which have this PE's place on their nodes, one of each; itself alone where nodes have
-// different numbers of PEs, or not one behind the other.
-PeSet same_of_nodes(symm::Group& group) {
-  const PeSet alone = {group.me(), 1, 1};
-  const uint32_t of_node = group.node().size();
-  if (group.size() % of_node != 0) return alone;
+// different numbers of PEs, or not one behind the other. All PEs find the same.
+PeSet same_of_nodes(const symm::Group& group) {
+  uint32_t of_node = 1;
+  while (of_node < group.size() && group.node_of(of_node) == group.node_of(0)) ++of_node;
+  bool are_alike = group.size() % of_node == 0;
+  std::set<uint32_t> nodes;
   for (uint32_t pe = 0; pe < group.size(); ++pe) {
-    const bool begins = pe % of_node == 0;
-    const bool goes_on = pe > 0 && group.node_of(pe) == group.node_of(pe - 1);
-    if (begins == goes_on) return alone;
+    if (pe % of_node == 0) {
+      are_alike = nodes.insert(group.node_of(pe)).second && are_alike;
+    } else {
+      are_alike = group.node_of(pe) == group.node_of(pe - 1) && are_alike;
+    }
   }
+  if (!are_alike) return {group.me(), 1, 1};
   return {group.me() % of_node, of_node, group.size() / of_node};
 }
 

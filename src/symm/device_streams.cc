@@ -24,10 +24,9 @@ constexpr uint32_t kCopyThreads = 256;
 constexpr uint64_t kElementsOfABlock = uint64_t{kCopyThreads} * 8;
 constexpr uint64_t kBlocksMax = 512;
 
-// Of a put with a signal that is one kernel: a block moves 45 GB/s between GPUs, and a second
-// kernel takes 2 us more. Up to what blocks copy, as a kernel behind a copy engine begins some 8 us
-// later.
-constexpr uint64_t kOneBlockBytes = uint64_t{64} << 10;
+// Of a put with a signal that is one kernel, of one block: that moves 45 GB/s between GPUs, and a
+// second kernel takes 4 us more. Beyond it up to what many blocks copy, as a kernel behind a copy
+// engine begins some 8 us later.
 constexpr uint64_t kOneKernelBytes = uint64_t{128} << 10;
 constexpr uint64_t kBlocksBytes = uint64_t{4} << 20;
 constexpr uint32_t kUnit = 16;
@@ -218,8 +217,8 @@ Status DeviceStreams::put_signal(void* dest, const void* source, uint64_t bytes,
   const uint64_t unaligned =
       reinterpret_cast<uintptr_t>(there) | reinterpret_cast<uintptr_t>(source) | bytes;
   const bool by_kernels = bytes != 0 && bytes <= kBlocksBytes && is_reached(source);
-  const bool by_blocks = by_kernels && bytes > kOneBlockBytes && unaligned % kUnit == 0;
-  if (by_blocks || !by_kernels || bytes > kOneKernelBytes) {
+  if (!by_kernels || bytes > kOneKernelBytes) {
+    const bool by_blocks = by_kernels && unaligned % kUnit == 0;
     TRY(by_blocks ? launch_elements(there, source, {1, 1, bytes / kUnit, kUnit}, stream)
                   : put(dest, source, bytes, pe, stream));
     return this->signal(signal, value, op, pe, stream);

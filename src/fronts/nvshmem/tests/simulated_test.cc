@@ -114,7 +114,7 @@ const Story kStories[] = {
     {"no_finalize", {1, 2}, 9},
     {"in_barrier", {2, 4}, kKilled, "has ended, which this waits for"},
     {"in_barrier_on_stream", {2, 4}, kKilled, "has ended, which this waits for"},
-    {"in_malloc", {2}, kKilled, "PE 0: nvshmem_malloc: rank 1 was killed"},
+    {"in_malloc", {2}, kKilled, "PE 0: nvshmem_malloc: PE 1 has ended, which this waits for"},
     // GPUs that fail.
     {"launches_fail",
      {1, 2},
